@@ -1,0 +1,107 @@
+"""`manifest.json`: written last, by rename, into a checkpoint; without it the checkpoint is no target."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from ppojob_contract.numbers import number
+
+NAME = "manifest.json"
+
+CHECKSUM_LIMIT_BYTES = 1 << 20
+"""Files up to this size carry a SHA-256; a checksum of every shard would cost minutes at each save."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    size: int
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a whole checkpoint consists of and what it was saved with."""
+
+    attempt: int
+    step: int
+    world_size: int
+    files: Mapping[str, FileEntry]
+    """By path relative to the checkpoint's folder."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """Of the step's journal row."""
+    state: Mapping[str, float] = field(default_factory=dict)
+    """Adaptive state that verl does not save, such as the KL coefficient."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """Adjusted parameters in force when it was saved."""
+    last_command: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(entry.size for entry in self.files.values())
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "attempt": self.attempt,
+            "step": self.step,
+            "worldSize": self.world_size,
+            "files": {
+                path: {"size": entry.size} | ({"sha256": entry.sha256} if entry.sha256 else {})
+                for path, entry in self.files.items()
+            },
+            "figures": dict(self.figures),
+            "state": dict(self.state),
+            "settings": dict(self.settings),
+            "lastCommand": self.last_command,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for what is not a manifest."""
+
+        def numbers(values: dict[str, Any]) -> dict[str, float]:
+            return {key: parsed for key, item in values.items() if (parsed := number(item)) is not None}
+
+        return cls(
+            attempt=int(value["attempt"]),
+            step=int(value["step"]),
+            world_size=int(value["worldSize"]),
+            files={
+                path: FileEntry(size=int(entry["size"]), sha256=entry.get("sha256"))
+                for path, entry in value["files"].items()
+            },
+            figures=numbers(value.get("figures", {})),
+            state=numbers(value.get("state", {})),
+            settings=numbers(value.get("settings", {})),
+            last_command=value.get("lastCommand"),
+        )
+
+
+def scan(folder: Path) -> dict[str, FileEntry]:
+    """Every file of a checkpoint but the manifest itself."""
+    entries = {}
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder).as_posix()
+        if path.is_file() and relative != NAME and not path.name.endswith(".tmp"):
+            size = path.stat().st_size
+            entries[relative] = FileEntry(size=size, sha256=_sha256(path) if size <= CHECKSUM_LIMIT_BYTES else None)
+    return entries
+
+
+def problems(folder: Path, manifest: Manifest, *, checksums: bool = True) -> list[str]:
+    """What differs from the manifest, a line each; empty for a checkpoint that can be loaded."""
+    found = []
+    for relative, entry in manifest.files.items():
+        path = folder / relative
+        if not path.is_file():
+            found.append(f"{relative} is missing")
+        elif (size := path.stat().st_size) != entry.size:
+            found.append(f"{relative} has {size} bytes instead of {entry.size}")
+        elif checksums and entry.sha256 and _sha256(path) != entry.sha256:
+            found.append(f"{relative} has another content than when it was saved")
+    return found
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
