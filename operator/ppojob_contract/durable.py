@@ -20,7 +20,7 @@ def read_json(path: Path) -> Any | None:
 def write_json(path: Path, value: Any) -> None:
     """Creates or replaces `path` in one step."""
     temporary = _write_temporary(path, value)
-    os.replace(temporary, path)
+    temporary.replace(path)
     sync_directory(path.parent)
 
 
@@ -35,7 +35,7 @@ def write_json_once(path: Path, value: Any) -> bool:
     except FileExistsError:
         return False
     finally:
-        os.unlink(temporary)
+        temporary.unlink()
     sync_directory(path.parent)
     return True
 

@@ -16,7 +16,7 @@ STORAGE_MOUNT = "/ppojob/storage"
 RUN_MOUNT = "/ppojob/run"
 """An emptyDir of the head pod, shared by the Ray and the monitor container: locks live and die with the pod."""
 
-TOKEN_MOUNT = "/ppojob/token"
+TOKEN_MOUNT = "/ppojob/token"  # noqa: S105 (a folder, no secret)
 TOKEN_FILE = f"{TOKEN_MOUNT}/token"
 
 DRIVER_LOCK = f"{RUN_MOUNT}/driver.lock"

@@ -1,0 +1,1 @@
+"""Kubernetes API types, the one source of the custom resource definition."""

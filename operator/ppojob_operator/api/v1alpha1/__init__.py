@@ -1,0 +1,1 @@
+"""`rlhf.dev/v1alpha1`."""

@@ -1,0 +1,254 @@
+"""`PPOJob.status`: what was observed and decided. Observed figures are strings, since JSON has no NaN."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.parameters import Parameter
+from ppojob_operator.api.v1alpha1.base import Model, list_map
+
+
+class StatusModel(Model):
+    """Status fields of a later version are passed over, so that an operator can be downgraded."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Phase(StrEnum):
+    """One word for a person; derived, never an input."""
+
+    PENDING = "Pending"
+    PROVISIONING = "Provisioning"
+    RUNNING = "Running"
+    ROLLING_BACK = "RollingBack"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    INVALID = "Invalid"
+
+    @property
+    def terminal(self) -> bool:
+        return self in {Phase.SUCCEEDED, Phase.FAILED}
+
+
+class ConditionStatus(StrEnum):
+    """As of any Kubernetes condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class ConditionType(StrEnum):
+    """What the conditions are about."""
+
+    ACCEPTED = "Accepted"
+    CLUSTER_READY = "ClusterReady"
+    HEALTHY = "Healthy"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+class StatusCondition(StatusModel):
+    """`metav1.Condition`."""
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: Annotated[str, Field(max_length=1024)]
+    message: Annotated[str, Field(max_length=32768)] = ""
+    last_transition_time: datetime
+    observed_generation: int = 0
+
+
+class ResumePoint(StatusModel):
+    """A checkpoint by the attempt that wrote it and its step."""
+
+    attempt: int
+    step: int
+
+
+class ParameterValue(StatusModel):
+    """A parameter's absolute value in force."""
+
+    parameter: Parameter
+    value: float
+    spec_value: float = Field(
+        description="The spec's value when it was adjusted; editing the spec drops the adjustment"
+    )
+
+
+class IntentKind(StrEnum):
+    """Why an attempt is being ended."""
+
+    ROLLBACK = "Rollback"
+    RESTART = "Restart"
+    SPEC_CHANGE = "SpecChange"
+    SUSPEND = "Suspend"
+    FAIL = "Fail"
+    COMPLETE = "Complete"
+
+
+class Intent(StatusModel):
+    """What is being done, recorded before the first effect: a crash repeats it and never doubles it."""
+
+    id: str
+    kind: IntentKind
+    since: datetime
+    reason: str = Field(description="Machine-readable, CamelCase")
+    message: Annotated[str, Field(max_length=4096)] = ""
+    attempt: int = Field(description="The attempt being ended; 0 where none had begun")
+    job_name: str | None = Field(default=None, description="RayJob to delete")
+    job_uid: str | None = None
+    cluster_number: int = 0
+    cluster_uid: str | None = None
+    replace_cluster: bool = False
+    stop_requested: datetime | None = Field(default=None, description="When the trainer was first asked to stop")
+    stopped: datetime | None = Field(default=None, description="When the RayJob was first seen gone")
+    next_attempt: int | None = None
+    resume: ResumePoint | None = None
+    adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
+    guardrail: str | None = None
+    step: int = Field(default=0, description="Step at which it was decided")
+
+
+class AttemptStatus(StatusModel):
+    """The attempt that runs, or ran last."""
+
+    number: int
+    cluster: int
+    generation: int = Field(default=0, description="Of the spec it carries")
+    resume: ResumePoint | None = None
+    created: datetime
+    first_step: datetime | None = None
+    last_step: int | None = None
+    job_uid: str | None = None
+    training_hash: str = ""
+
+
+class AttemptRecord(StatusModel):
+    """An attempt that ended."""
+
+    number: int
+    cluster: int
+    resume_step: int | None = None
+    last_step: int | None = None
+    created: datetime
+    ended: datetime
+    result: Annotated[str, Field(max_length=64)] = Field(description="An exit class, or why it was ended")
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    cut_step: int | None = Field(
+        default=None, description="Step the next attempt went on from; later ones are abandoned"
+    )
+
+
+class Progress(StatusModel):
+    """How far the run is."""
+
+    step: int = 0
+    total_steps: int = 0
+    percent: int = 0
+    last_step_time: datetime | None = None
+    estimated_completion: datetime | None = None
+
+
+class Metrics(StatusModel):
+    """Figures of the last step, 6 significant digits."""
+
+    reward_mean: str | None = None
+    reward_std: str | None = None
+    kl: str | None = Field(default=None)
+    gradient_norm: str | None = None
+    response_length_mean: str | None = None
+    tokens_per_second: str | None = None
+
+
+class CheckpointPhase(StrEnum):
+    """A checkpoint's way to trust."""
+
+    SAVING = "Saving"
+    COMPLETE = "Complete"
+    CONFIRMED = "Confirmed"
+    SUSPECT = "Suspect"
+    ABANDONED = "Abandoned"
+    UNUSABLE = "Unusable"
+
+
+class CheckpointStatus(StatusModel):
+    """One checkpoint on the claim."""
+
+    attempt: int
+    step: int
+    phase: CheckpointPhase
+    size_bytes: int = 0
+    message: Annotated[str, Field(max_length=1024)] = ""
+
+
+class Checkpoints(StatusModel):
+    """The newest checkpoints; the claim has them all."""
+
+    confirmed: ResumePoint | None = None
+    items: Annotated[list[CheckpointStatus], Field(max_length=50)] = Field(default_factory=list)
+
+
+class Verdict(StrEnum):
+    """What a guardrail says; no data is never a breach."""
+
+    HEALTHY = "Healthy"
+    BREACHED = "Breached"
+    INCONCLUSIVE = "Inconclusive"
+    WAITING = "Waiting"
+
+
+class GuardrailStatus(StatusModel):
+    """A guardrail's verdict on the current attempt."""
+
+    name: str
+    verdict: Verdict
+    value: str | None = Field(default=None, description="Of the last observation")
+    failing_steps: int = 0
+    step: int | None = Field(default=None, description="Of the last observation")
+    message: Annotated[str, Field(max_length=1024)] = ""
+
+
+class EvaluatedThrough(StatusModel):
+    """Last row that was judged."""
+
+    attempt: int
+    step: int
+
+
+class PPOJobStatus(StatusModel):
+    """Written on every transition, otherwise at most every 30 seconds."""
+
+    observed_generation: int = 0
+    phase: Phase = Phase.PENDING
+    message: Annotated[str, Field(max_length=4096)] = ""
+    conditions: Annotated[list[StatusCondition], Field(max_length=16, json_schema_extra=list_map("type"))] = Field(
+        default_factory=list
+    )
+    accepted_revision: str | None = Field(default=None, description="ControllerRevision of the spec that governs")
+    intent: Intent | None = None
+    cluster_number: int = 0
+    cluster_hash: str = ""
+    attempt: AttemptStatus | None = None
+    attempts: Annotated[list[AttemptRecord], Field(max_length=20)] = Field(default_factory=list)
+    adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
+    evaluated_through: EvaluatedThrough | None = None
+    progress: Progress | None = None
+    metrics: Metrics | None = None
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints)
+    guardrails: Annotated[list[GuardrailStatus], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    rollbacks: int = Field(default=0, description="Rollbacks of this job")
+    rollbacks_since_progress: int = Field(default=0, description="What rollback.limit is compared with")
+    progress_mark: int = Field(default=0, description="Step of the last breach; a later Confirmed one resets the count")
+    restarts: int = Field(default=0, description="Restarts after failures")
+    restarts_since_progress: int = Field(default=0, description="What failurePolicy.maxRestarts is compared with")
+    outcome: ExitClass | None = None
+    finished: datetime | None = None
+    storage_path: str | None = None

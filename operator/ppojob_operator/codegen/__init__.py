@@ -1,0 +1,1 @@
+"""Generated files: `python -m ppojob_operator.codegen [--check]`."""

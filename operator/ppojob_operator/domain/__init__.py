@@ -1,0 +1,1 @@
+"""Pure decisions: values in, values out, no I/O and no clock."""

@@ -1,0 +1,1 @@
+"""Pure rendering: accepted job in, Kubernetes and verl configuration out."""
