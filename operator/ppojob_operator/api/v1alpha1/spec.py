@@ -99,11 +99,9 @@ class ClusterSpec(Model):
     resource_name: Annotated[str, Field(max_length=317)] | None = Field(
         default=None, description="Extended resource of the device; default nvidia.com/gpu, huawei.com/Ascend910"
     )
-    resources: Resources = Field(default_factory=Resources, description="Of each pod with devices; devices are added")
+    resources: Resources = Field(default_factory=Resources, description="Of each pod with devices")
     head_resources: Resources = Field(default_factory=Resources, description="Of the head where nodes > 1")
-    shared_memory: Quantity = Field(
-        default="10Gi", description="Size of each pod's shared memory, counted as its memory"
-    )
+    shared_memory: Quantity = Field(default="10Gi", description="Of each pod; counts as its memory")
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=16)] = Field(
         default_factory=dict
     )

@@ -76,9 +76,7 @@ class ParameterValue(StatusModel):
 
     parameter: Parameter
     value: float
-    spec_value: float = Field(
-        description="The spec's value when it was adjusted; editing the spec drops the adjustment"
-    )
+    spec_value: float = Field(description="The spec's value when adjusted; editing the spec drops the adjustment")
 
 
 class IntentKind(StrEnum):
@@ -141,7 +139,7 @@ class AttemptRecord(StatusModel):
     result: Annotated[str, Field(max_length=64)] = Field(description="An exit class, or why it was ended")
     reason: Annotated[str, Field(max_length=1024)] = ""
     cut_step: int | None = Field(
-        default=None, description="Step the next attempt went on from; later ones are abandoned"
+        default=None, description="Step the next attempt went on from; later steps are abandoned"
     )
 
 

@@ -1,0 +1,129 @@
+"""Everything a decision is made from, read in one pass. The clock is inside: `decide` asks nobody."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from ppojob_contract.protocol import State, StepRow
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.domain.job import AcceptedJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadPod:
+    """The pod with Ray's GCS, the driver and the monitor."""
+
+    name: str
+    uid: str
+    ip: str | None
+    ready: bool
+    failed: bool
+    """Its phase is Failed, or the Ray container has ended."""
+    restarts: int
+    """Of the Ray container; any restart means an empty GCS."""
+    message: str = ""
+    """Why it is not running (unschedulable, image cannot be pulled ...), for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayClusterView:
+    """One RayCluster of the job, with what is known of its pods."""
+
+    name: str
+    uid: str
+    number: int
+    deleting: bool
+    head: HeadPod | None
+    workers_ready: int
+    workers_desired: int
+    message: str = ""
+
+    @property
+    def ready(self) -> bool:
+        return (
+            not self.deleting
+            and self.head is not None
+            and self.head.ready
+            and not self.head.failed
+            and self.workers_ready >= self.workers_desired
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayJobView:
+    """One RayJob of the job. Its status is a hint only: liveness comes from the pod and the monitor."""
+
+    name: str
+    uid: str
+    attempt: int
+    deleting: bool
+    job_status: str
+    """KubeRay's `jobStatus`: '', PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED."""
+    deployment_status: str
+    """KubeRay's `jobDeploymentStatus`; ValidationFailed is permanent."""
+    message: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.job_status in {"STOPPED", "SUCCEEDED", "FAILED"} or self.deployment_status in {
+            "Failed",
+            "Complete",
+            "ValidationFailed",
+        }
+
+
+class Reach(StrEnum):
+    """Whether the job's monitor answered."""
+
+    OK = "OK"
+    NO_POD = "NoPod"
+    UNREACHABLE = "Unreachable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorView:
+    """The monitor's answers, or why there are none."""
+
+    reach: Reach
+    state: State | None = None
+    rows: Mapping[int, tuple[StepRow, ...]] = field(default_factory=dict)
+    """Journal rows by attempt, complete from the first row on for every attempt of the lineage that has any."""
+    message: str = ""
+    silent_seconds: float = 0.0
+    """For how long this process has not reached it; 0 when it answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a spec was refused: the field, and what to do."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One look at one job."""
+
+    now: datetime
+    job: PPOJob
+    accepted: AcceptedJob | None
+    """The spec that governs; None where none was ever accepted."""
+    problems: tuple[Problem, ...]
+    """What is wrong with the current spec; empty where it is the accepted one."""
+    warnings: tuple[Problem, ...]
+    clusters: tuple[RayClusterView, ...]
+    jobs: tuple[RayJobView, ...]
+    monitor: MonitorView
+    storage_bound: bool | None = None
+    """Whether the claim exists (None: not looked at)."""
+
+    def cluster(self, number: int) -> RayClusterView | None:
+        return next((item for item in self.clusters if item.number == number), None)
+
+    def ray_job(self, attempt: int) -> RayJobView | None:
+        return next((item for item in self.jobs if item.attempt == attempt), None)

@@ -1,0 +1,25 @@
+"""Errors whose type says what follows. Anything else is a defect: it is logged with its traceback and retried."""
+
+
+class PPOJobError(Exception):
+    """Base of the project's errors."""
+
+
+class Conflict(PPOJobError):
+    """The object changed since it was read: observe again."""
+
+
+class ClusterUnavailable(PPOJobError):
+    """The API server did not do what was asked, and may do it later."""
+
+
+class MonitorUnavailable(PPOJobError):
+    """A job's monitor could not be reached or gave no usable answer."""
+
+
+class MonitorRefused(PPOJobError):
+    """The monitor answered that it will not do this."""
+
+
+class LeadershipLost(PPOJobError):
+    """Another operator holds the Lease: this one must stop at once."""

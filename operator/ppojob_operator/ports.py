@@ -1,0 +1,99 @@
+"""What the controller needs of the world. Adapters implement these; tests have fakes of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
+from ppojob_contract.protocol import State, Steps
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.domain.observation import RayClusterView, RayJobView
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """A PPOJob of one life: a re-created one has another UID and another worker."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A Kubernetes event about the PPOJob."""
+
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+
+
+class Cluster(Protocol):
+    """The API server. Every method raises `ClusterUnavailable` when it cannot do its work now."""
+
+    async def get_job(self, key: Key) -> PPOJob | None:
+        """The PPOJob, or None when it is gone (or is another one of the same name)."""
+
+    async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
+        """Replaces the status. Raises `Conflict` when the object changed since `job` was read."""
+
+    async def delete_job(self, job: PPOJob) -> None: ...
+
+    async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
+        """RayClusters that the PPOJob owns, with their pods."""
+
+    async def list_ray_jobs(self, key: Key) -> Sequence[RayJobView]:
+        """RayJobs that the PPOJob owns."""
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        """Creates an object; one that is there already and has the same controlling owner UID is done.
+
+        Raises `Conflict` where another's object has the name.
+        """
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Deletes a RayCluster or RayJob of exactly this UID; already gone is done."""
+
+    async def claim_exists(self, namespace: str, name: str) -> bool: ...
+
+    async def read_token(self, namespace: str, secret_name: str) -> str | None:
+        """The monitor's bearer token, or None where the Secret is not there."""
+
+    async def save_revision(self, job: PPOJob, name: str, spec: dict[str, Any]) -> None:
+        """Keeps an accepted spec as a ControllerRevision that the PPOJob owns."""
+
+    async def load_revision(self, namespace: str, name: str) -> dict[str, Any] | None: ...
+
+    async def emit(self, job: PPOJob, event: Event) -> None:
+        """Records an event, best effort: a lost event never stops a decision."""
+
+
+class Monitor(Protocol):
+    """The monitors in the head pods. Methods raise `MonitorUnavailable`."""
+
+    async def state(self, address: str, key: Key) -> State:
+        """Also raises where the answer is another job's (a pod IP is reused at once)."""
+
+    async def steps(
+        self, address: str, key: Key, attempt: int, after: int, metrics: Sequence[str], wait: float
+    ) -> Steps:
+        """Rows behind the first `after`; waits up to `wait` seconds for one."""
+
+    async def put_command(self, address: str, token: str, attempt: int, command: Command) -> Command:
+        """The command in the mailbox afterwards: this one, or the one that was there first.
+
+        Raises `MonitorRefused` where the attempt has ended.
+        """
+
+    async def revoke(self, address: str, token: str, attempt: int) -> Claimant:
+        """Whoever owns the mailbox's command now."""
+
+    async def put_confirmed(self, address: str, token: str, checkpoints: Sequence[CheckpointRef]) -> None: ...
+
+
+class Clock(Protocol):
+    """The time, aware of its zone (UTC)."""
+
+    def __call__(self) -> datetime: ...
