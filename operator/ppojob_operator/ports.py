@@ -1,7 +1,7 @@
 """What the controller needs of the world. Adapters implement these; tests have fakes of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -70,27 +70,39 @@ class Cluster(Protocol):
         """Records an event, best effort: a lost event never stops a decision."""
 
 
-class Monitor(Protocol):
-    """The monitors in the head pods. Methods raise `MonitorUnavailable`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A job's monitor: the observed head pod's address, and what proves whose it is and who asks."""
 
-    async def state(self, address: str, key: Key) -> State:
-        """Also raises where the answer is another job's (a pod IP is reused at once)."""
+    host: str
+    key: Key
+    token: str | None = field(default=None, repr=False)
+    """Needed for what changes something."""
+
+
+class Monitor(Protocol):
+    """The monitors in the head pods.
+
+    Methods raise `MonitorUnavailable`, also where another job's monitor answers (a pod IP is reused at once).
+    """
+
+    async def state(self, endpoint: Endpoint) -> State: ...
 
     async def steps(
-        self, address: str, key: Key, attempt: int, after: int, metrics: Sequence[str], wait: float
+        self, endpoint: Endpoint, attempt: int, after: int, *, metrics: Sequence[str], wait_seconds: float = 0.0
     ) -> Steps:
-        """Rows behind the first `after`; waits up to `wait` seconds for one."""
+        """Rows behind the first `after`; waits up to `wait_seconds` for one."""
 
-    async def put_command(self, address: str, token: str, attempt: int, command: Command) -> Command:
+    async def put_command(self, endpoint: Endpoint, attempt: int, command: Command) -> Command:
         """The command in the mailbox afterwards: this one, or the one that was there first.
 
         Raises `MonitorRefused` where the attempt has ended.
         """
 
-    async def revoke(self, address: str, token: str, attempt: int) -> Claimant:
+    async def revoke(self, endpoint: Endpoint, attempt: int) -> Claimant:
         """Whoever owns the mailbox's command now."""
 
-    async def put_confirmed(self, address: str, token: str, checkpoints: Sequence[CheckpointRef]) -> None: ...
+    async def put_confirmed(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> None: ...
 
 
 class Clock(Protocol):
