@@ -1,0 +1,68 @@
+"""Which cluster `up` gives: one that is there already, kind where Docker runs, or the node of our own."""
+
+from __future__ import annotations
+
+import enum
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from . import kubectl
+from .settings import NODE_NAME, Paths
+from .shell import run, succeeds
+
+
+class Target(enum.Enum):
+    """The three kinds of cluster."""
+
+    EXISTING = "the cluster that KUBECONFIG leads to"
+    KIND = "kind"
+    NODE = "a node of our own"
+
+
+def choose(paths: Paths) -> Target:
+    """Prefer what the user points to, then kind, then our own node; a KUBECONFIG of our own node is no foreign one."""
+    given = os.environ.get("KUBECONFIG", "")
+    own = {str(paths.admin_kubeconfig), str(kind_kubeconfig(paths))}
+    if given and given not in own and succeeds(kubectl.find(paths), "get", "--raw", "/readyz", timeout=10):
+        return Target.EXISTING
+    if shutil.which("kind") and shutil.which("docker") and succeeds("docker", "info", timeout=10):
+        return Target.KIND
+    return Target.NODE
+
+
+def kubeconfig(target: Target, paths: Paths) -> Path:
+    """How to reach it."""
+    if target is Target.EXISTING:
+        return Path(os.environ["KUBECONFIG"])
+    return kind_kubeconfig(paths) if target is Target.KIND else paths.admin_kubeconfig
+
+
+def kind_kubeconfig(paths: Paths) -> Path:
+    """Apart from the user's own configuration, which kind would otherwise change."""
+    return paths.cluster / "kind.conf"
+
+
+def kind_up(paths: Paths) -> None:
+    """Create the kind cluster unless it is there."""
+    paths.cluster.mkdir(parents=True, exist_ok=True)
+    location = ("--kubeconfig", kind_kubeconfig(paths))
+    if NODE_NAME in run("kind", "get", "clusters").split():
+        run("kind", "export", "kubeconfig", "--name", NODE_NAME, *location)
+    else:
+        run("kind", "create", "cluster", "--name", NODE_NAME, "--wait", "120s", *location)
+
+
+def kind_down(paths: Paths) -> None:
+    """Delete the kind cluster."""
+    run("kind", "delete", "cluster", "--name", NODE_NAME, "--kubeconfig", kind_kubeconfig(paths))
+
+
+def kind_load(archive: IO[bytes], scratch: Path) -> None:
+    """Load an image archive: kind reads files only."""
+    with tempfile.NamedTemporaryFile(dir=scratch, suffix=".tar") as file:
+        shutil.copyfileobj(archive, file)
+        file.flush()
+        run("kind", "load", "image-archive", file.name, "--name", NODE_NAME)
