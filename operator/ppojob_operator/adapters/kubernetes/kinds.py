@@ -1,0 +1,64 @@
+"""The kinds of objects that the operator touches, and with which verbs: the chart's RBAC is tested against this."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Where a namespaced kind lives in the API."""
+
+    name: str
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """URL path of one object, or of a collection (of all namespaces where `namespace` is None)."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if namespace is not None:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part is not None]
+        return "/".join(parts)
+
+
+PPO_JOB: Final = Kind(name="PPOJob", group="rlhf.dev", version="v1alpha1", plural="ppojobs")
+RAY_CLUSTER: Final = Kind(name="RayCluster", group="ray.io", version="v1", plural="rayclusters")
+RAY_JOB: Final = Kind(name="RayJob", group="ray.io", version="v1", plural="rayjobs")
+POD: Final = Kind(name="Pod", group="", version="v1", plural="pods")
+SECRET: Final = Kind(name="Secret", group="", version="v1", plural="secrets")
+CLAIM: Final = Kind(name="PersistentVolumeClaim", group="", version="v1", plural="persistentvolumeclaims")
+EVENT: Final = Kind(name="Event", group="", version="v1", plural="events")
+REVISION: Final = Kind(name="ControllerRevision", group="apps", version="v1", plural="controllerrevisions")
+LEASE: Final = Kind(name="Lease", group="coordination.k8s.io", version="v1", plural="leases")
+
+WATCHED: Final = (PPO_JOB, RAY_CLUSTER, RAY_JOB, POD)
+"""Kept in memory, see `store`."""
+
+CREATABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB, SECRET, REVISION)}
+DELETABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB)}
+
+VERBS: Final[dict[tuple[str, str], frozenset[str]]] = {
+    (PPO_JOB.group, PPO_JOB.plural): frozenset({"get", "list", "watch", "delete"}),
+    (PPO_JOB.group, f"{PPO_JOB.plural}/status"): frozenset({"update"}),
+    # No request of ours: asked for by OwnerReferencesPermissionEnforcement where owner references block deletion.
+    (PPO_JOB.group, f"{PPO_JOB.plural}/finalizers"): frozenset({"update"}),
+    (RAY_CLUSTER.group, RAY_CLUSTER.plural): frozenset({"get", "list", "watch", "create", "delete"}),
+    (RAY_JOB.group, RAY_JOB.plural): frozenset({"get", "list", "watch", "create", "delete"}),
+    (POD.group, POD.plural): frozenset({"list", "watch"}),
+    (SECRET.group, SECRET.plural): frozenset({"get", "create"}),
+    (CLAIM.group, CLAIM.plural): frozenset({"get"}),
+    (EVENT.group, EVENT.plural): frozenset({"create", "patch"}),
+    (REVISION.group, REVISION.plural): frozenset({"get", "create"}),
+}
+"""(group, resource) to verbs, in the namespaces of the jobs."""
+
+LEASE_VERBS: Final = frozenset({"get", "create", "update"})
+"""On Leases, in the operator's own namespace."""

@@ -1,0 +1,171 @@
+"""From the API server's JSON to what the operator needs of it. Pure; small, since thousands are kept in memory."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
+from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
+from ppojob_operator.ports import Key
+
+_NUMBER = {"RayCluster": re.compile(r"-c(\d+)$"), "RayJob": re.compile(r"-a(\d+)$")}
+_NODE_TYPE = "ray.io/node-type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """A RayCluster without its pods."""
+
+    name: str
+    uid: str
+    number: int
+    deleting: bool
+    workers_desired: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRecord:
+    """A Ray pod, judged by its Ray container, which is the first one."""
+
+    name: str
+    uid: str
+    head: bool
+    created: str
+    deleting: bool
+    ip: str | None
+    ready: bool
+    failed: bool
+    restarts: int
+    message: str
+
+
+def controller(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The controlling owner reference."""
+    references = body["metadata"].get("ownerReferences", [])
+    return next((item for item in references if item.get("controller")), None)
+
+
+def owning_job(body: Mapping[str, Any]) -> Key | None:
+    """The PPOJob that controls a Ray object, or that a pod says it works for."""
+    metadata, owner = body["metadata"], controller(body)
+    if owner is not None and owner["kind"] == "PPOJob":
+        return Key(metadata["namespace"], owner["name"], owner["uid"])
+    labels = metadata.get("labels", {})
+    if LABEL_JOB in labels and LABEL_JOB_UID in labels:
+        return Key(metadata["namespace"], labels[LABEL_JOB], labels[LABEL_JOB_UID])
+    return None
+
+
+def cluster_record(body: Mapping[str, Any]) -> ClusterRecord:
+    metadata, status = body["metadata"], body.get("status", {})
+    failures = (item for item in status.get("conditions", []) if item["type"] == "ReplicaFailure")
+    failure = next((item.get("message", "") for item in failures if item["status"] == "True"), "")
+    return ClusterRecord(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        number=_number("RayCluster", metadata["name"]),
+        deleting="deletionTimestamp" in metadata,
+        workers_desired=sum(_workers(group) for group in body["spec"].get("workerGroupSpecs", [])),
+        message=failure or status.get("reason", ""),
+    )
+
+
+def _workers(group: Mapping[str, Any]) -> int:
+    return 0 if group.get("suspend") else int(group.get("replicas", 0)) * int(group.get("numOfHosts", 1))
+
+
+def _number(kind: str, name: str) -> int:
+    """The number that a child's name ends in; 0 for names of other stages."""
+    found = _NUMBER[kind].search(name)
+    return int(found[1]) if found else 0
+
+
+def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
+    metadata, status = body["metadata"], body.get("status", {})
+    return RayJobView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        attempt=_number("RayJob", metadata["name"]),
+        deleting="deletionTimestamp" in metadata,
+        job_status=status.get("jobStatus", ""),
+        deployment_status=status.get("jobDeploymentStatus", ""),
+        message=status.get("message", "") or status.get("reason", ""),
+    )
+
+
+def pod_record(body: Mapping[str, Any]) -> PodRecord:
+    metadata, status = body["metadata"], body.get("status", {})
+    ray_name = body["spec"]["containers"][0]["name"]
+    ray: Mapping[str, Any] = next(
+        (item for item in status.get("containerStatuses", []) if item["name"] == ray_name), {}
+    )
+    deleting = "deletionTimestamp" in metadata
+    return PodRecord(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        head=metadata.get("labels", {}).get(_NODE_TYPE) == "head",
+        created=metadata["creationTimestamp"],
+        deleting=deleting,
+        ip=status.get("podIP"),
+        ready=bool(ray.get("ready")) and not deleting,
+        failed=status.get("phase") in {"Failed", "Succeeded"} or "terminated" in ray.get("state", {}),
+        restarts=int(ray.get("restartCount", 0)),
+        message=_pod_message(status, deleting=deleting),
+    )
+
+
+def _pod_message(status: Mapping[str, Any], *, deleting: bool) -> str:
+    """Why a pod does not run, in one line; empty where nothing is wrong or it only just begins."""
+    if deleting:
+        return "the pod is being deleted"
+    for condition in status.get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"not scheduled: {condition.get('message') or condition.get('reason', '')}"
+    statuses = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
+    told = next(filter(None, map(_container_message, statuses)), "")
+    return told or str(status.get("message", "") or status.get("reason", ""))
+
+
+def _container_message(status: Mapping[str, Any]) -> str:
+    name, state = status["name"], status.get("state", {})
+    waiting, ended = state.get("waiting"), state.get("terminated")
+    if waiting and waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
+        return _line(f"container {name}: {waiting['reason']}", waiting.get("message"))
+    if ended and ended.get("exitCode"):
+        return _line(f"container {name} ended: {ended.get('reason', 'Error')} ({ended['exitCode']})", None)
+    return ""
+
+
+def _line(start: str, detail: str | None) -> str:
+    return " ".join(f"{start}: {detail}".split()) if detail else start
+
+
+def cluster_view(record: ClusterRecord, pods: Iterable[PodRecord]) -> RayClusterView:
+    """A RayCluster with its pods. A head that is being deleted counts only while there is no other."""
+    heads = sorted((pod for pod in pods if pod.head), key=lambda pod: (not pod.deleting, pod.created))
+    workers = [pod for pod in pods if not pod.head and not pod.deleting]
+    told = next((f"worker {pod.name}: {pod.message}" for pod in workers if pod.message), "")
+    return RayClusterView(
+        name=record.name,
+        uid=record.uid,
+        number=record.number,
+        deleting=record.deleting,
+        head=_head(heads[-1]) if heads else None,
+        workers_ready=sum(pod.ready and not pod.failed for pod in workers),
+        workers_desired=record.workers_desired,
+        message=told or record.message,
+    )
+
+
+def _head(pod: PodRecord) -> HeadPod:
+    return HeadPod(
+        name=pod.name,
+        uid=pod.uid,
+        ip=pod.ip,
+        ready=pod.ready,
+        failed=pod.failed,
+        restarts=pod.restarts,
+        message=pod.message,
+    )
