@@ -1,0 +1,29 @@
+"""Failures whose class is known where they arise."""
+
+from ppojob_contract.outcomes import ExitClass
+
+
+class AttemptError(Exception):
+    """Ends the attempt with `exit_class`; its text is the outcome's message. Survives pickling between Ray processes."""
+
+    exit_class = ExitClass.UNKNOWN
+
+
+class ConfigError(AttemptError):
+    exit_class = ExitClass.CONFIG_ERROR
+
+
+class DataError(AttemptError):
+    exit_class = ExitClass.DATA_ERROR
+
+
+class StorageError(AttemptError):
+    exit_class = ExitClass.STORAGE_ERROR
+
+
+class HangError(AttemptError):
+    exit_class = ExitClass.HANG
+
+
+class CommunicationError(AttemptError):
+    exit_class = ExitClass.COMMUNICATION

@@ -1,0 +1,58 @@
+"""The trainer's side of the one-slot mailbox: look, claim before any effect, acknowledge after it."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ppojob_contract.durable import read_json, write_json_once
+from ppojob_contract.layout import AttemptLayout
+from ppojob_contract.mailbox import Claimant, Command
+
+POLL_SECONDS = 0.25
+"""Between two looks at the claim while waiting for generation; a storage server is asked no more often."""
+
+
+class Mailbox:
+    """One attempt's mailbox as the process `process` uses it; several of the trainer's processes may look."""
+
+    def __init__(
+        self, layout: AttemptLayout, process: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._layout = layout
+        self._process = process
+        self._monotonic = monotonic
+        self._last_look = -math.inf
+        self._settled = False
+
+    def due(self, at_most_every: float) -> bool:
+        """Whether the last look is so long ago, in seconds, that the files are to be read again."""
+        now = self._monotonic()
+        if now - self._last_look < at_most_every:
+            return False
+        self._last_look = now
+        return True
+
+    def look(self) -> Command | None:
+        """The command that nobody has claimed yet. Raises ValueError for a file that is not a command."""
+        if self._settled:
+            return None
+        value = read_json(self._layout.command)
+        if value is None:
+            return None
+        if read_json(self._layout.claim) is not None:
+            self._settled = True
+            return None
+        return Command.from_json(value)
+
+    def claim(self, command: Command) -> bool:
+        """Whether this process owns the command now; False when the operator has revoked it or another acts."""
+        claim = {"by": Claimant.TRAINER.value, "id": command.id, "process": self._process}
+        won = write_json_once(self._layout.claim, claim)
+        self._settled = True
+        return won
+
+    def acknowledge(self, command: Command, result: str, **details: Any) -> None:
+        """Says what became of the command; `result` is Done, Refused or Failed."""
+        ack: Mapping[str, Any] = {"id": command.id, "kind": command.kind.value, "result": result, "time": time.time()}
+        write_json_once(self._layout.ack, {**ack, **details})

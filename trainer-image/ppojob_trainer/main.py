@@ -1,0 +1,156 @@
+"""`ppojob-train`: one attempt, from the lock to the outcome. Exit code 0 for Succeeded and Stopped, else 1.
+
+An attempt that was started before ends with 3 and without a trace; one whose predecessor in this pod does not go
+ends with 4, before it counts as started, so that it may be tried again.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from ppojob_contract import names
+from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.layout import JobLayout
+from ppojob_contract.outcomes import ExitClass, Outcome
+
+from ppojob_trainer import cluster, configuration, locks, sealing
+from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.classification import classify
+from ppojob_trainer.errors import ConfigError
+from ppojob_trainer.rewards.terms import build
+from ppojob_trainer.supervision import Stopped, SupervisedRunner, Watch
+
+log = logging.getLogger("ppojob_trainer")
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DUPLICATE, EXIT_LOCKED = 0, 1, 2, 3, 4
+
+LOCK_SLACK_SECONDS = 30
+"""Beyond the predecessor's grace."""
+
+
+def main() -> int:
+    """Entry point; the attempt is in the environment variable `names.ENV_ATTEMPT`."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        attempt = AttemptConfig.from_json(json.loads(os.environ[names.ENV_ATTEMPT]))
+    except (KeyError, TypeError, ValueError) as error:
+        log.error("%s is not an attempt's configuration: %r", names.ENV_ATTEMPT, error)  # noqa: TRY400
+        return EXIT_USAGE
+    wait_seconds = attempt.graceful_stop_seconds + LOCK_SLACK_SECONDS
+    with locks.held(Path(names.DRIVER_LOCK), wait_seconds) as mine:
+        if not mine:
+            log.error("another driver of this pod has not ended within %d s", wait_seconds)
+            return EXIT_LOCKED
+        return run(attempt)
+
+
+def run(attempt: AttemptConfig) -> int:
+    """Runs the attempt under the driver lock."""
+    files = AttemptFiles(JobLayout(Path(attempt.root)).attempt(attempt.attempt))
+    if not files.begin({"podUID": os.environ.get(names.ENV_POD_UID, "")}):
+        log.error("%s: attempt %d was started before", ExitClass.DUPLICATE, attempt.attempt)
+        return EXIT_DUPLICATE
+    watch = Watch(attempt, files)
+    _on_sigterm(files)
+    files.beat()
+    try:
+        ending = _train(attempt, files, watch)
+        outcome = _outcome(attempt, ending)
+    except Stopped as stop:
+        outcome = Outcome(
+            exit_class=ExitClass.STOPPED, message=str(stop), step=files.last_step(watch.first_step)
+        )
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the outcome says so
+        log.exception("attempt %d failed", attempt.attempt)
+        exit_class, message = classify(error)
+        outcome = Outcome(exit_class=exit_class, message=message, step=files.last_step(watch.first_step))
+    files.finish(outcome)
+    log.info("%s at step %d: %s", outcome.exit_class, outcome.step, outcome.message)
+    return EXIT_OK if outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED} else EXIT_FAILED
+
+
+def _train(attempt: AttemptConfig, files: AttemptFiles, watch: Watch) -> dict[str, Any]:
+    """From configuration to the end of verl's run. Cheap checks come first: they need no cluster."""
+    platform = configuration.platform()
+    keys = configuration.effective(attempt, platform)
+    files.write_config({**attempt.to_json(), "verl": keys, "platform": platform})
+    configuration.check_verl()
+    _check_rewards(attempt)
+    if attempt.resume is not None:
+        source = attempt.resume.checkpoint
+        sealing.verified(JobLayout(Path(attempt.root)).attempt(source.attempt).checkpoint(source.step))
+    cluster.prepare_environment(platform)
+    config = configuration.compose(keys, attempt)
+    _validate(config)
+    files.beat()
+    cluster.connect(config)
+    _on_sigterm(files)  # Ray has just put its own handler there, which would end the process without an outcome
+    cluster.wait_for_devices(attempt, watch.check)
+    files.beat()
+    return _run_verl(config, attempt, watch)
+
+
+def _run_verl(config: Any, attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
+    import ray  # noqa: PLC0415 - after the environment is prepared
+    from verl.trainer.main_ppo import run_ppo  # noqa: PLC0415
+
+    from ppojob_trainer.runner import JobRunner  # noqa: PLC0415
+
+    def create() -> Any:
+        return ray.remote(JobRunner).options(**cluster.on_this_node()).remote(json.dumps(attempt.to_json()))
+
+    runner = SupervisedRunner(create, watch)
+    try:
+        run_ppo(config, task_runner_class=runner)
+    finally:
+        runner.kill()
+    if runner.ending is None:
+        raise RuntimeError("verl returned without running the trainer")
+    return runner.ending
+
+
+def _validate(config: Any) -> None:
+    """verl's own checks. Raises ConfigError."""
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy  # noqa: PLC0415
+    from verl.utils.config import validate_config  # noqa: PLC0415
+
+    try:
+        validate_config(
+            config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config)
+        )
+    except (AssertionError, ValueError, KeyError, TypeError, NotImplementedError, AttributeError) as error:
+        raise ConfigError(f"verl refuses the configuration: {error}") from error
+
+
+def _check_rewards(attempt: AttemptConfig) -> None:
+    """Builds every reward term once, so that a missing file ends the attempt before any device is taken."""
+    for spec in attempt.reward_terms:
+        try:
+            build(spec)
+        except Exception as error:
+            raise ConfigError(f"reward term {spec.get('name')}: {error}") from error
+
+
+def _outcome(attempt: AttemptConfig, ending: dict[str, Any]) -> Outcome:
+    step = int(ending["step"])
+    if ending["stopped"]:
+        return Outcome(exit_class=ExitClass.STOPPED, message="stopped at a step boundary", step=step)
+    if step == attempt.total_steps:
+        return Outcome(exit_class=ExitClass.SUCCEEDED, message=f"all {step} steps done", step=step)
+    message = f"training ended at step {step} of {attempt.total_steps}"
+    return Outcome(exit_class=ExitClass.UNKNOWN, message=message, step=step)
+
+
+def _on_sigterm(files: AttemptFiles) -> None:
+    def request_stop(*_: Any) -> None:
+        files.stop_request.touch()
+
+    signal.signal(signal.SIGTERM, request_stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

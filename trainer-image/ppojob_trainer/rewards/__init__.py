@@ -1,0 +1,1 @@
+"""The weighted sum of a job's reward terms."""

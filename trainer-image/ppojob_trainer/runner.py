@@ -1,0 +1,33 @@
+"""The Ray actor on the head node in which verl's loop runs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ppojob_contract import names
+from verl.trainer.main_ppo import TaskRunnerV1
+
+from ppojob_trainer import locks
+from ppojob_trainer.errors import CommunicationError
+
+LOCK_WAIT_SECONDS = 60
+"""For the runner of a killed entry to go: Ray ends a dead driver's actors within seconds."""
+
+
+class JobRunner(TaskRunnerV1.__ray_actor_class__):  # type: ignore[misc,name-defined]
+    """verl's task runner, which holds the runner lock for its life and says how training ended."""
+
+    def __init__(self, attempt: str) -> None:
+        super().__init__()
+        self.lock = locks.acquire(Path(names.RUNNER_LOCK), LOCK_WAIT_SECONDS)
+        if self.lock is None:
+            raise CommunicationError("another task runner of this pod is still alive")
+        os.environ[names.ENV_ATTEMPT] = attempt
+
+    def run(self, config: Any) -> dict[str, Any]:
+        """`stopped` and the last finished `step`."""
+        import ppojob_trainer.trainer  # noqa: F401, PLC0415 - registers the trainer in this process alone
+
+        super().run(config)
+        ending: dict[str, Any] = self.trainer.ending
+        return ending

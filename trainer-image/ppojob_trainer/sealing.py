@@ -1,0 +1,63 @@
+"""Manifests: what makes a checkpoint folder a target."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ppojob_contract import manifest as manifests
+from ppojob_contract.durable import read_json, sync_directory, write_json
+from ppojob_contract.manifest import Manifest
+from ppojob_trainer.errors import StorageError
+
+
+def seal(
+    folder: Path,
+    *,
+    attempt: int,
+    step: int,
+    world_size: int,
+    figures: Mapping[str, float],
+    state: Mapping[str, float],
+    settings: Mapping[str, float],
+    last_command: str | None,
+) -> Manifest:
+    """Puts the checkpoint's files on disk, then its manifest: torch.save leaves them in the page cache."""
+    _sync(folder)
+    manifest = Manifest(
+        attempt=attempt,
+        step=step,
+        world_size=world_size,
+        files=manifests.scan(folder),
+        figures=figures,
+        state=state,
+        settings=settings,
+        last_command=last_command,
+    )
+    write_json(folder / manifests.NAME, manifest.to_json())
+    return manifest
+
+
+def verified(folder: Path) -> Manifest:
+    """The manifest of a checkpoint that can be loaded. Raises StorageError that names what is wrong."""
+    try:
+        value = read_json(folder / manifests.NAME)
+        manifest = Manifest.from_json(value) if value is not None else None
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StorageError(f"checkpoint {folder}: {manifests.NAME} cannot be read: {error}") from error
+    if manifest is None:
+        raise StorageError(f"checkpoint {folder}: {manifests.NAME} is missing")
+    if found := manifests.problems(folder, manifest):
+        raise StorageError(f"checkpoint {folder}: {'; '.join(found[:5])}")
+    return manifest
+
+
+def _sync(folder: Path) -> None:
+    for path in [*folder.rglob("*"), folder]:
+        if path.is_dir():
+            sync_directory(path)
+        else:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,332 @@
+"""verl's synchronous trainer for one attempt: a journal, sealed checkpoints, settings, and a way out between steps.
+
+What ends a run early is an exception raised out of verl's `fit()` at a step boundary or while it waits for
+generation; `fit` here catches it and acts. verl's loop itself is never copied.
+"""
+
+import functools
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from omegaconf import open_dict
+from ppojob_contract import journal, names
+from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.journal import Row, RowKind
+from ppojob_contract.layout import JobLayout
+from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.manifest import Manifest
+from ppojob_contract.numbers import number, plain
+from ppojob_contract.parameters import Parameter
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from ppojob_trainer import figures, sealing, settings
+from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.batch import read_samples, sessions
+from ppojob_trainer.errors import ConfigError, DataError
+from ppojob_trainer.mailbox import POLL_SECONDS, Mailbox
+from ppojob_trainer.plugin.registration import register_rollout
+from ppojob_trainer.workers import ActorWorker, CriticWorker
+
+REPLAY_POLL_SECONDS = 0.05
+"""verl looks for finished samples every 2 s, with no key to change it: more than many a whole step."""
+
+_PHASES = (
+    "_init_dataloader",
+    "_init_resource_pool_mgr",
+    "_load_checkpoint",
+    "_balance_batch",
+    "_compute_old_log_prob",
+    "_compute_ref_log_prob",
+    "_compute_values",
+    "_compute_advantage",
+    "_update_critic",
+    "_update_actor",
+    "_save_checkpoint",
+    "_validate",
+    "on_init_end",
+    "on_sample_begin",
+    "on_sample_end",
+    "on_step_end",
+)
+"""Methods of verl's trainer at whose beginning and end the attempt is seen alive."""
+
+register_rollout()
+
+
+class LeaveFit(Exception):  # noqa: N818 - not an error
+    """Raised out of verl's loop; `JobTrainer.fit` acts on it."""
+
+
+class StopRequested(LeaveFit):
+    """Save what is done and end. `command` is None where a signal asked for it."""
+
+    def __init__(self, command: Command | None) -> None:
+        super().__init__("stop")
+        self.command = command
+
+
+@register_trainer("ppojob")
+class JobTrainer(PPOTrainerSync):
+    """The trainer named by `trainer.v1.trainer_mode`. The attempt comes in the process's environment."""
+
+    def __init__(self, config: Any) -> None:
+        self.attempt = AttemptConfig.from_json(json.loads(os.environ[names.ENV_ATTEMPT]))
+        layout = JobLayout(Path(self.attempt.root)).attempt(self.attempt.attempt)
+        self.files = AttemptFiles(layout)
+        self.mailbox = Mailbox(layout, process="runner")
+        self.ending: dict[str, Any] | None = None
+        self.loaded: Manifest | None = None
+        self.first_step = 0
+        self._last_figures: dict[str, float] = {}
+        self._unsealed: tuple[int, float] | None = None
+        self._iterator_state: Any = None
+        for name in _PHASES:
+            setattr(self, name, self._with_heartbeat(getattr(self, name)))
+        super().__init__(config)
+
+    # ---- verl's wiring ---------------------------------------------------------------------------------------------
+
+    def _build_replay_buffer(self) -> Any:
+        """verl compares the mode with "sync" in seven places; this trainer is to count as that in all of them."""
+        self.trainer_mode = "sync"
+        buffer = super()._build_replay_buffer()
+        buffer.poll_interval = REPLAY_POLL_SECONDS
+        wait, done = buffer._wait_for_next_poll, -1  # noqa: SLF001
+
+        def wait_or_leave(partition_id: str, last_debug_time: float) -> float:
+            nonlocal done
+            now_done = len(buffer.finished_keys[partition_id]) + len(buffer.failure_keys[partition_id])
+            if now_done != done:
+                done = now_done
+                self.files.beat()
+            if partition_id == "train":
+                self._leave_if_told(at_most_every=POLL_SECONDS)
+            return float(wait(partition_id, last_debug_time))
+
+        buffer._wait_for_next_poll = wait_or_leave  # noqa: SLF001
+        return buffer
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        ours = {Role.ActorRollout: ActorWorker, Role.ActorRolloutRef: ActorWorker, Role.Critic: CriticWorker}
+        for role in self.role_worker_mapping:
+            self.role_worker_mapping[role] = ray.remote(ours[role])
+
+    def _init_dataloader(self) -> None:
+        try:
+            super()._init_dataloader()
+        except (FileNotFoundError, KeyError, ValueError) as error:
+            raise DataError(f"data cannot be read: {error}") from error
+        if self.steps_per_epoch < 1:
+            rows, batch = len(self.train_dataset), self.config.data.train_batch_size
+            raise DataError(f"{rows} training rows (after filtering) are fewer than a batch of {batch}")
+
+    # ---- beginning -------------------------------------------------------------------------------------------------
+
+    def _load_checkpoint(self) -> None:
+        resume = self.attempt.resume
+        if resume is None:
+            super()._load_checkpoint()
+            return
+        folder = Path(self.config.trainer.resume_from_path)
+        self.loaded = sealing.verified(folder)
+        if self.loaded.world_size != self._world_size:
+            raise ConfigError(
+                f"checkpoint {folder} was saved by {self.loaded.world_size} devices, the job has {self._world_size}"
+            )
+        if resume.weights_only:
+            self._load_weights(folder)
+        else:
+            super()._load_checkpoint()
+        self.first_step = self.global_steps
+
+    def _load_weights(self, folder: Path) -> None:
+        """Weights alone: training, its data and its schedules begin at step 0."""
+        self.global_steps, self.loaded = 0, None
+        self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"), del_local_after_load=False)
+        if self.use_critic and (folder / str(Role.Critic)).is_dir():
+            self.critic_wg.load_checkpoint(local_path=str(folder / str(Role.Critic)), del_local_after_load=False)
+
+    def on_init_end(self) -> None:
+        rates = self._apply_settings()
+        super().on_init_end()
+        source = self.attempt.resume.checkpoint if self.attempt.resume else None
+        origin = f"attempt {source.attempt} step {source.step}" if source else "the initial weights"
+        in_force = ", ".join(f"{name} {value:g}" for name, value in (rates | dict(self.attempt.settings)).items())
+        self.files.event(self.global_steps, "AttemptStarted", f"from {origin}; {in_force}")
+
+    def _apply_settings(self) -> dict[str, float]:
+        """After every load: a checkpoint brings back the learning rate it was saved with. Returns the rates in force."""
+        given = dict(self.attempt.settings)
+        algorithm, actor = self.config.algorithm, self.config.actor_rollout_ref.actor
+        settings.check(
+            given,
+            settings.Capabilities(
+                critic=self.use_critic, kl_loss=actor.use_kl_loss, kl_reward=algorithm.use_kl_in_reward
+            ),
+        )
+        rates = {"learning rate": float(self.actor_rollout_wg.apply_settings(given)[0]["lr"])}
+        if self.use_critic:
+            rates["critic learning rate"] = float(self.critic_wg.apply_settings(given)[0]["lr"])
+        if Parameter.ENTROPY_COEFFICIENT in given:
+            with open_dict(self.config):  # the driver decides by it whether entropy is computed
+                actor.entropy_coeff = given[Parameter.ENTROPY_COEFFICIENT]
+        coefficient = settings.kl_coefficient(given, self.loaded)
+        if algorithm.use_kl_in_reward and coefficient is not None:
+            self.kl_ctrl_in_reward.value = coefficient
+        return rates
+
+    # ---- steps -----------------------------------------------------------------------------------------------------
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        """Trains until the last step or until told to stop; `ending` says which."""
+        try:
+            super().fit(agent_loop_manager)
+            self.ending = {"stopped": False, "step": self.global_steps - 1}
+        except StopRequested as stop:
+            self._save_and_stop(stop)
+
+    def on_step_begin(self) -> None:
+        super().on_step_begin()
+        self.files.beat()
+        if self.train_dataloader_it is not None:
+            self._iterator_state = self.train_dataloader.state_dict()
+        self._leave_if_told()
+
+    def _leave_if_told(self, *, at_most_every: float = 0.0) -> None:
+        """Raises StopRequested where a signal or a command asks for it and this process is the one to act."""
+        if not self.mailbox.due(at_most_every):
+            return
+        if self.files.stop_request.exists():
+            raise StopRequested(None)
+        command = self.mailbox.look()
+        if command is None or not self.mailbox.claim(command):
+            return
+        if command.kind is CommandKind.STOP:
+            raise StopRequested(command)
+        self.mailbox.acknowledge(command, "Refused", message="this trainer does not roll back in process")
+
+    def _save_and_stop(self, stop: StopRequested) -> None:
+        """verl's counter is at the step that was about to begin or had only begun to generate."""
+        self.global_steps -= 1
+        step = self.global_steps
+        self.files.event(step, "Stopping", "asked by a command" if stop.command else "asked by SIGTERM")
+        if step > self.first_step and not self._is_sealed(step):
+            self.checkpoint_manager.abort_replicas()
+            self.checkpoint_manager.sleep_replicas()
+            self._save_checkpoint()
+            # The batch under generation has left the iterator, but nothing has learnt from it.
+            torch.save(self._iterator_state, self.files.layout.checkpoint(step) / "data.pt")
+            self._seal()
+        self._shutdown_dump_executor()
+        if stop.command:
+            self.mailbox.acknowledge(stop.command, "Done", step=step)
+        self.ending = {"stopped": True, "step": step}
+
+    # ---- figures ---------------------------------------------------------------------------------------------------
+
+    def _compute_metrics(
+        self, batch: Any, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
+    ) -> None:
+        super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
+        verl = _numbers(metrics)
+        samples, kl = read_samples(batch)
+        rollout = self.config.actor_rollout_ref.rollout
+        self._last_figures = figures.step_figures(
+            verl,
+            samples,
+            missing=max(0, self.config.data.train_batch_size * rollout.n - sessions(batch)),
+            max_response_length=self.attempt.max_response_length,
+            grouped=rollout.n > 1,
+            devices=self._get_n_gpus_for_throughput(),
+            kl=kl,
+            device_memory=self._device_memory(),
+        )
+        own = {key: value for key, value in verl.items() if not key.startswith("val-")}
+        self._record(RowKind.STEP, global_steps, epoch, self._last_figures, own)
+        self._seal()
+
+    def _validate(self) -> dict[str, float]:
+        metrics: dict[str, float] = super()._validate()
+        verl = _numbers(metrics)
+        reward = figures.validation_reward(verl)
+        epoch = max(0, self.global_steps - 1) // self.steps_per_epoch
+        self._record(
+            RowKind.VALIDATION, self.global_steps, epoch, {} if reward is None else {"validationReward": reward}, verl
+        )
+        return metrics
+
+    def _record(
+        self, kind: RowKind, step: int, epoch: int, own: dict[str, float], verl: dict[str, float]
+    ) -> None:
+        row = Row(kind=kind, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl)
+        journal.append(self.files.layout.journal, row)
+        self.files.beat()
+
+    def _device_memory(self) -> float | None:
+        fractions = [value for value in self.actor_rollout_wg.device_memory_fraction() if value is not None]
+        return max(fractions, default=None)
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _save_checkpoint(self) -> None:
+        """Saves; the manifest waits for the step's row, since verl saves before it logs."""
+        begin = time.monotonic()
+        super()._save_checkpoint()
+        self._unsealed = (self.global_steps, time.monotonic() - begin)
+
+    def _seal(self) -> None:
+        """Completes the checkpoint that has been saved, if one has."""
+        if self._unsealed is None:
+            return
+        (step, seconds), self._unsealed = self._unsealed, None
+        begin = time.monotonic()
+        state = {}
+        if self.config.algorithm.use_kl_in_reward:
+            state[Parameter.KL_COEFFICIENT.value] = float(self.kl_ctrl_in_reward.value)
+        manifest = sealing.seal(
+            self.files.layout.checkpoint(step),
+            attempt=self.attempt.attempt,
+            step=step,
+            world_size=self._world_size,
+            figures=self._last_figures,
+            state=state,
+            settings=self.attempt.settings,
+            last_command=None,
+        )
+        seconds += time.monotonic() - begin
+        self.files.event(step, "CheckpointSaved", f"{manifest.size_bytes} bytes in {seconds:.2f} s")
+
+    def _is_sealed(self, step: int) -> bool:
+        return (self.files.layout.checkpoint(step) / "manifest.json").exists()
+
+    @property
+    def _world_size(self) -> int:
+        return self.attempt.nodes * self.attempt.devices_per_node
+
+    def _with_heartbeat(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def phase(*args: Any, **kwargs: Any) -> Any:
+            self.files.beat()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.files.beat()
+
+        return phase
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    """Those of verl's metrics that are numbers (some are tables)."""
+    scalars = {key: number(plain(value)) for key, value in metrics.items() if not isinstance(value, str | dict | list)}
+    return {key: value for key, value in scalars.items() if value is not None}
+
+

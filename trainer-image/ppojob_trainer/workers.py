@@ -1,0 +1,84 @@
+"""verl's workers with calls of ours: set parameters after a load, and read device memory.
+
+Importing this module also registers what worker processes need of the plugin; it is imported there because Ray
+unpickles the worker classes by name.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ppojob_contract.parameters import Parameter
+from verl.plugin.platform import get_platform
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from ppojob_trainer.plugin import engines
+from ppojob_trainer.plugin.registration import register_rollout
+
+register_rollout()
+if get_platform().device_name == "cpu":
+    engines.use_gloo_alone()
+
+_LOSS_FIELDS = {
+    Parameter.KL_COEFFICIENT: ("kl_loss_coef",),
+    Parameter.ENTROPY_COEFFICIENT: ("entropy_coeff",),
+    Parameter.CLIP_RATIO: ("clip_ratio", "clip_ratio_low", "clip_ratio_high"),
+}
+"""Fields of verl's ActorConfig that `ppo_loss` (verl `workers/utils/losses.py`) reads at each call."""
+
+
+def set_learning_rate(worker: TrainingWorker, rate: float) -> None:
+    """Sets the base of the schedule and keeps the place in it: the rate in force is base times shape(place)."""
+    optimizer, scheduler = worker.engine.optimizer, worker.engine.lr_scheduler
+    scheduler.base_lrs = [rate for _ in scheduler.base_lrs]
+    for group, shape in zip(optimizer.param_groups, scheduler.lr_lambdas, strict=True):
+        group["initial_lr"] = rate
+        group["lr"] = rate * shape(scheduler.last_epoch)
+    scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]  # noqa: SLF001 - what get_last_lr returns
+
+
+def set_loss_parameters(worker: TrainingWorker, settings: Mapping[str, float]) -> None:
+    """Changes the (frozen) configuration that the worker's loss function is bound to."""
+    config = worker.loss_fn.keywords["config"]
+    for parameter, names in _LOSS_FIELDS.items():
+        if parameter in settings:
+            for name in names:
+                object.__setattr__(config, name, settings[parameter])
+
+
+def _memory_fraction() -> float | None:
+    """Peak of reserved device memory since the last call, as a share of all; None without an accelerator."""
+    platform = get_platform()
+    if platform.device_name == "cpu":
+        return None
+    device = platform.device_module
+    peak = device.max_memory_reserved() / device.mem_get_info()[1]
+    device.reset_peak_memory_stats()
+    return float(peak)
+
+
+class ActorWorker(ActorRolloutRefWorker):
+    """Actor, rollout adapter and reference of one device."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def apply_settings(self, settings: dict[str, float]) -> dict[str, Any]:
+        """Sets what concerns the actor; returns the learning rate in force."""
+        if Parameter.LEARNING_RATE in settings:
+            set_learning_rate(self.actor, settings[Parameter.LEARNING_RATE])
+        set_loss_parameters(self.actor, settings)
+        return {"lr": self.actor.engine.optimizer.param_groups[0]["lr"]}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def device_memory_fraction(self) -> float | None:
+        return _memory_fraction()
+
+
+class CriticWorker(TrainingWorker):
+    """Critic of one device."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def apply_settings(self, settings: dict[str, float]) -> dict[str, Any]:
+        """Sets what concerns the critic; returns the learning rate in force."""
+        if Parameter.CRITIC_LEARNING_RATE in settings:
+            set_learning_rate(self, settings[Parameter.CRITIC_LEARNING_RATE])
+        return {"lr": self.engine.optimizer.param_groups[0]["lr"]}
