@@ -37,6 +37,8 @@ class Command:
 
     id: str
     kind: CommandKind
+    save: bool = True
+    """Stop only: whether the last step is saved first (not wanted of a run that went bad)."""
     target: CheckpointRef | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
     next_attempt: int | None = None
@@ -45,6 +47,7 @@ class Command:
         return {
             "id": self.id,
             "kind": self.kind.value,
+            "save": self.save,
             "target": self.target.to_json() if self.target else None,
             "settings": dict(self.settings),
             "nextAttempt": self.next_attempt,
@@ -57,6 +60,7 @@ class Command:
         return cls(
             id=str(value["id"]),
             kind=CommandKind(value["kind"]),
+            save=bool(value.get("save", True)),
             target=CheckpointRef.from_json(target) if target else None,
             settings={key: float(item) for key, item in value.get("settings", {}).items()},
             next_attempt=value.get("nextAttempt"),

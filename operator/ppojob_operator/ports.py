@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
 from ppojob_contract.protocol import State, Steps
 from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.domain.events import Event
 from ppojob_operator.domain.observation import RayClusterView, RayJobView
 
 
@@ -18,16 +19,6 @@ class Key:
     namespace: str
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """A Kubernetes event about the PPOJob."""
-
-    type: str
-    """Normal or Warning."""
-    reason: str
-    message: str
 
 
 class Cluster(Protocol):

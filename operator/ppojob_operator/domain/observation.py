@@ -127,3 +127,17 @@ class Observation:
 
     def ray_job(self, attempt: int) -> RayJobView | None:
         return next((item for item in self.jobs if item.attempt == attempt), None)
+
+    def ready_head(self, number: int) -> HeadPod | None:
+        """The head pod of that cluster, where the cluster is ready."""
+        cluster = self.cluster(number)
+        return cluster.head if cluster is not None and cluster.ready else None
+
+
+SILENT_SECONDS = 15.0
+"""A monitor that has not answered for so long makes verdicts Inconclusive; shorter gaps are ordinary."""
+
+
+def silent(monitor: MonitorView) -> bool:
+    """Whether nothing is known of the training for long enough to say so."""
+    return monitor.reach is not Reach.OK and monitor.silent_seconds >= SILENT_SECONDS

@@ -2,10 +2,8 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
-
-MAX_ITEMS = 64
 
 
 class Model(BaseModel):
@@ -14,14 +12,28 @@ class Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
-def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """CEL validations for a schema: (rule, message that names the fix)."""
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+def rules(*entries: tuple[str, str] | tuple[str, str, str]) -> dict[str, Any]:
+    """CEL validations for a schema: (rule, message that names the fix[, path of the field to blame])."""
+    found = []
+    for rule, message, *path in entries:
+        found.append({"rule": rule, "message": message} | ({"fieldPath": path[0]} if path else {}))
+    return {"x-kubernetes-validations": found}
 
 
-def list_map(*keys: str, **extra: Any) -> dict[str, Any]:
+def list_map(*keys: str) -> dict[str, Any]:
     """A list whose items are told apart by `keys` (server-side apply merges them; duplicates are refused)."""
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys), **extra}
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+FREE_FORM: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
+"""Schema of what the API server stores as it is; `domain.acceptance` judges it."""
+
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+
+
+def _quantity_text(value: Any) -> Any:
+    """YAML's `cpu: 8` is a number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 Name = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -35,5 +47,17 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Quantity = Annotated[
-    str, Field(min_length=1, max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
+    str,
+    BeforeValidator(_quantity_text),
+    Field(min_length=1, max_length=32, pattern=QUANTITY_PATTERN),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "minimum": 0,
+            "maxLength": 32,
+            "pattern": QUANTITY_PATTERN,
+        }
+    ),
 ]
+"""As of a container's resources: text, or a whole number."""

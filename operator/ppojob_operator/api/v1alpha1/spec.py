@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import (
+    FREE_FORM,
     Count,
     Model,
     Name,
@@ -20,6 +21,9 @@ from ppojob_operator.api.v1alpha1.base import (
 )
 from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Reward, Rollout, Training
 
+DEFAULT_KL_TARGET = 0.1
+"""verl's, where `algorithm.kl.target` is not set."""
+
 
 class ImagePullPolicy(StrEnum):
     """As of a container."""
@@ -32,36 +36,42 @@ class ImagePullPolicy(StrEnum):
 class EnvVar(Model):
     """An environment variable of the trainer's containers."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    value: Annotated[str, Field(max_length=4096)] = ""
+    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
+        description="PPOJOB_ and the names that Ray's start depends on are refused"
+    )
+    value: Annotated[str, Field(max_length=4096)] = Field(default="", description="Plain text; $ has no meaning")
 
 
 class Override(Model):
     """One of verl's own configuration keys, set as data."""
 
-    key: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*$")]
+    key: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*$")] = (
+        Field(description="Dotted; keys that the operator manages or that a field stands for are refused by name")
+    )
     value: Annotated[
-        bool | int | float | str | None, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+        bool | int | float | Annotated[str, Field(max_length=4096)] | None, Field(json_schema_extra=FREE_FORM)
     ] = Field(description="A YAML scalar; an interpolation (${...}) is refused")
 
 
 class LocalObjectReference(Model):
     """An object of the job's namespace."""
 
-    name: ObjectName
+    name: ObjectName = Field(description="Its name")
 
 
 class Trainer(Model):
     """The trainer's container."""
 
     image: Text | None = Field(default=None, description="Default: the operator's, for the cluster's device")
-    image_pull_policy: ImagePullPolicy | None = None
+    image_pull_policy: ImagePullPolicy | None = Field(default=None, description="Default: the operator's")
     image_pull_secrets: Annotated[
         list[LocalObjectReference], Field(max_length=16, json_schema_extra=list_map("name"))
-    ] = Field(default_factory=list)
-    env: Annotated[list[EnvVar], Field(max_length=64, json_schema_extra=list_map("name"))] = Field(default_factory=list)
+    ] = Field(default_factory=list, description="Secrets with registry credentials")
+    env: Annotated[list[EnvVar], Field(max_length=64, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list, description="Environment of the Ray containers; a change needs a new Ray cluster"
+    )
     overrides: Annotated[list[Override], Field(max_length=128, json_schema_extra=list_map("key"))] = Field(
-        default_factory=list
+        default_factory=list, description="verl's own configuration keys, for what has no field"
     )
 
 
@@ -76,39 +86,53 @@ class Device(StrEnum):
 class Resources(Model):
     """Requests and limits, as of a container."""
 
-    requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
-    limits: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(default_factory=dict)
+    requests: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(
+        default_factory=dict, description="By resource name"
+    )
+    limits: Annotated[dict[str, Quantity], Field(max_length=16)] = Field(
+        default_factory=dict, description="By resource name"
+    )
 
 
 class Toleration(Model):
     """As of a pod."""
 
-    key: Annotated[str, Field(max_length=317)] | None = None
-    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)$", max_length=6)] | None = None
-    value: Annotated[str, Field(max_length=63)] | None = None
-    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)$", max_length=16)] | None = None
-    toleration_seconds: Whole | None = None
+    key: Annotated[str, Field(max_length=317)] | None = Field(default=None, description="Taint's key; none: all keys")
+    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)$", max_length=6)] | None = Field(
+        default=None, description="Exists or Equal (default)"
+    )
+    value: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Taint's value")
+    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)$", max_length=16)] | None = Field(
+        default=None, description="Taint's effect; none: all effects"
+    )
+    toleration_seconds: Whole | None = Field(default=None, description="How long NoExecute is tolerated")
 
 
 class ClusterSpec(Model):
     """The Ray cluster. One node means one pod; with more, the head has no devices and `nodes` workers have."""
 
     nodes: Annotated[int, Field(ge=1, le=4096)] = Field(default=1, description="Pods with devices")
-    devices_per_node: Annotated[int, Field(ge=1, le=64)] = 1
-    device: Device = Device.NVIDIA_GPU
-    resource_name: Annotated[str, Field(max_length=317)] | None = Field(
+    devices_per_node: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="Devices of each; on CPU: training processes"
+    )
+    device: Device = Field(default=Device.NVIDIA_GPU, description="CPU is for tests and toys")
+    resource_name: Annotated[str, Field(min_length=1, max_length=317)] | None = Field(
         default=None, description="Extended resource of the device; default nvidia.com/gpu, huawei.com/Ascend910"
     )
-    resources: Resources = Field(default_factory=Resources, description="Of each pod with devices")
+    resources: Resources = Field(default_factory=Resources, description="Of each pod with devices, beside the devices")
     head_resources: Resources = Field(default_factory=Resources, description="Of the head where nodes > 1")
-    shared_memory: Quantity = Field(default="10Gi", description="Of each pod; counts as its memory")
+    shared_memory: Quantity = Field(default="10Gi", description="Size of each pod's shared memory; counts as memory")
     node_selector: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=16)] = Field(
-        default_factory=dict
+        default_factory=dict, description="Labels of the nodes to run on"
     )
-    tolerations: Annotated[list[Toleration], Field(max_length=16)] = Field(default_factory=list)
-    priority_class_name: ObjectName | None = None
-    pod_template: Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = (
-        Field(default_factory=dict, description="Laid over each pod's template (strategic merge by name)")
+    tolerations: Annotated[list[Toleration], Field(max_length=16)] = Field(
+        default_factory=list, description="Taints to run in spite of"
+    )
+    priority_class_name: ObjectName | None = Field(default=None, description="PriorityClass of the pods")
+    pod_template: Annotated[dict[str, Any], Field(json_schema_extra=FREE_FORM)] = Field(
+        default_factory=dict,
+        description="Laid over each pod's template: maps are merged, named items of lists by their name, other lists "
+        "are put after ours; the Ray container is called ray-head or ray-worker, the monitor monitor",
     )
 
 
@@ -118,13 +142,13 @@ class Storage(Model):
     claim_name: ObjectName = Field(description="PersistentVolumeClaim in the job's namespace")
     path: Annotated[
         str, Field(max_length=512, pattern=r"^([A-Za-z0-9][-._A-Za-z0-9]*(/[A-Za-z0-9][-._A-Za-z0-9]*)*)?$")
-    ] = Field(default="", description="Folder on the volume, relative")
+    ] = Field(default="", description="Folder on the volume, relative; each job has its own folder in it")
 
 
 class Checkpoints(Model):
     """When to save and when to trust."""
 
-    every_steps: Count = 10
+    every_steps: Count = Field(default=10, description="Steps between saves; the last step is always saved")
     confirm_steps: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=5, description="Clean steps before and after a checkpoint that make it Confirmed"
     )
@@ -153,13 +177,17 @@ class Condition(Model):
 class Guardrail(Model):
     """Conditions on figures of the run, judged at every step."""
 
-    name: Name
-    conditions: Annotated[list[Condition], Field(min_length=1, max_length=1)]
+    name: Name = Field(description="Told in status, events and metrics")
+    conditions: Annotated[list[Condition], Field(min_length=1, max_length=1)] = Field(
+        description="What must hold for a step to be bad"
+    )
     for_steps: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=1, description="Consecutive observations that must be bad"
     )
     after_step: Whole = Field(default=0, description="Global step up to which nothing is judged")
-    action: GuardrailAction = GuardrailAction.WARN
+    action: GuardrailAction = Field(
+        default=GuardrailAction.WARN, description="Rollback: back to the last confirmed checkpoint"
+    )
     dry_run: bool = Field(default=False, description="Say what would be done, do nothing")
 
 
@@ -172,15 +200,15 @@ class Adjustment(Model):
                 "[has(self.multiply), has(self.add), has(self.set)].filter(x, x).size() == 1",
                 "set exactly one of multiply, add, set",
             ),
-            ("!has(self.min) || !has(self.max) || self.min <= self.max", "min must not exceed max"),
+            ("!has(self.min) || !has(self.max) || self.min <= self.max", "min must not exceed max", ".min"),
         )
     )
-    parameter: Parameter
-    multiply: float | None = None
-    add: float | None = None
-    set: float | None = None
-    min: float | None = None
-    max: float | None = None
+    parameter: Parameter = Field(description="What to change")
+    multiply: float | None = Field(default=None, description="By this factor")
+    add: float | None = Field(default=None, description="By this much")
+    set: float | None = Field(default=None, description="To this value")
+    min: float | None = Field(default=None, description="Never below")
+    max: float | None = Field(default=None, description="Never above")
 
 
 class RollbackPolicy(Model):
@@ -191,7 +219,7 @@ class RollbackPolicy(Model):
     )
     grace_steps: Whole = Field(default=3, description="Steps after a resume in which Rollback guardrails only warn")
     adjust: Annotated[list[Adjustment], Field(max_length=8, json_schema_extra=list_map("parameter"))] = Field(
-        default_factory=list
+        default_factory=list, description="Parameters to change; without any the run may repeat itself"
     )
 
 
@@ -205,26 +233,52 @@ class FailurePolicy(Model):
     step_timeout_seconds: Seconds = Field(default=3600, description="Without any sign of life")
 
 
+_KL_BOUND = (
+    "self.algorithm.kl.control != 'Adaptive' || !has(self.guardrails) || self.guardrails.all(g, "
+    "g.conditions.all(c, c.metric != 'kl' || !has(c.above) || c.above > "
+    f"(has(self.algorithm.kl.target) ? self.algorithm.kl.target : {DEFAULT_KL_TARGET})))"
+)
+
+
 class PPOJobSpec(Model):
     """A training run, from prompts to a trained model."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.model.critic) || self.algorithm.estimator == 'GAE'",
+                "only estimator GAE has a critic: remove critic, or set algorithm.estimator to GAE",
+                ".model.critic",
+            ),
+            (
+                "!(self.algorithm.estimator in ['GRPO', 'RLOO']) || self.rollout.samplesPerPrompt >= 2",
+                "estimators GRPO and RLOO compare the samples of a prompt: samplesPerPrompt must be 2 or more",
+                ".rollout.samplesPerPrompt",
+            ),
+            (
+                _KL_BOUND,
+                "above of a guardrail on kl must exceed algorithm.kl.target (default 0.1): Adaptive steers to it",
+                ".guardrails",
+            ),
+        )
+    )
     suspend: bool = Field(default=False, description="Save, stop and give the devices back; false again resumes")
     graceful_stop_seconds: Seconds = Field(default=300, description="For finishing a step and saving before a stop")
     ttl_seconds_after_finished: Whole | None = Field(
         default=None, description="Delete the PPOJob so long after its end; its files stay"
     )
-    trainer: Trainer = Field(default_factory=Trainer)
-    model: Models
-    data: Data
-    reward: Reward
-    algorithm: Algorithm = Field(default_factory=Algorithm)
-    training: Training
-    rollout: Rollout = Field(default_factory=Rollout)
-    cluster: ClusterSpec = Field(default_factory=ClusterSpec)
-    storage: Storage
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints)
+    trainer: Trainer = Field(default_factory=Trainer, description="The trainer's container")
+    model: Models = Field(description="Models to train")
+    data: Data = Field(description="Prompts, as Parquet files with verl's columns")
+    reward: Reward = Field(description="Weighted sum of its terms")
+    algorithm: Algorithm = Field(default_factory=Algorithm, description="Advantages and losses")
+    training: Training = Field(description="Steps, batches and optimizers")
+    rollout: Rollout = Field(default_factory=Rollout, description="Generation of responses")
+    cluster: ClusterSpec = Field(default_factory=ClusterSpec, description="The Ray cluster")
+    storage: Storage = Field(description="A POSIX volume for checkpoints, journals and samples")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="When to save and when to trust")
     guardrails: Annotated[list[Guardrail], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
-        default_factory=list
+        default_factory=list, description="Bounds on figures of the run, judged at every step"
     )
-    rollback: RollbackPolicy = Field(default_factory=RollbackPolicy)
-    failure_policy: FailurePolicy = Field(default_factory=FailurePolicy)
+    rollback: RollbackPolicy = Field(default_factory=RollbackPolicy, description="How a run that went bad goes on")
+    failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="What a crash leads to")

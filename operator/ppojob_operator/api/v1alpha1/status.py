@@ -93,54 +93,41 @@ class IntentKind(StrEnum):
 class Intent(StatusModel):
     """What is being done, recorded before the first effect: a crash repeats it and never doubles it."""
 
-    id: str
+    id: str = Field(description="Also the id of the command that the trainer gets")
     kind: IntentKind
     since: datetime
     reason: str = Field(description="Machine-readable, CamelCase")
     message: Annotated[str, Field(max_length=4096)] = ""
     attempt: int = Field(description="The attempt being ended; 0 where none had begun")
-    job_name: str | None = Field(default=None, description="RayJob to delete")
-    job_uid: str | None = None
-    cluster_number: int = 0
-    cluster_uid: str | None = None
+    step: int = Field(default=0, description="Last step when it was decided")
+    guardrail: str | None = None
     replace_cluster: bool = False
     stop_requested: datetime | None = Field(default=None, description="When the trainer was first asked to stop")
     stopped: datetime | None = Field(default=None, description="When the RayJob was first seen gone")
     next_attempt: int | None = None
     resume: ResumePoint | None = None
     adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
-    guardrail: str | None = None
-    step: int = Field(default=0, description="Step at which it was decided")
 
 
 class AttemptStatus(StatusModel):
     """The attempt that runs, or ran last."""
 
     number: int
-    cluster: int
-    generation: int = Field(default=0, description="Of the spec it carries")
+    cluster: int = Field(description="Number of the RayCluster it runs on")
+    head_uid: str | None = Field(default=None, description="The head pod it was started on")
+    cause: IntentKind | None = Field(default=None, description="What the attempt before it was ended for")
     resume: ResumePoint | None = None
-    created: datetime
-    first_step: datetime | None = None
-    last_step: int | None = None
-    job_uid: str | None = None
     training_hash: str = ""
-
-
-class AttemptRecord(StatusModel):
-    """An attempt that ended."""
-
-    number: int
-    cluster: int
-    resume_step: int | None = None
-    last_step: int | None = None
     created: datetime
-    ended: datetime
-    result: Annotated[str, Field(max_length=64)] = Field(description="An exit class, or why it was ended")
-    reason: Annotated[str, Field(max_length=1024)] = ""
-    cut_step: int | None = Field(
-        default=None, description="Step the next attempt went on from; later steps are abandoned"
+    job_uid: str | None = Field(default=None, description="Its RayJob, once seen")
+    first_step: datetime | None = Field(default=None, description="When its first step was seen")
+    last_step: int | None = None
+    driver_ended: datetime | None = Field(default=None, description="When its RayJob was first seen ended")
+    ended: datetime | None = None
+    result: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Its exit class, or why it was ended"
     )
+    message: Annotated[str, Field(max_length=1024)] = ""
 
 
 class Progress(StatusModel):
@@ -158,7 +145,7 @@ class Metrics(StatusModel):
 
     reward_mean: str | None = None
     reward_std: str | None = None
-    kl: str | None = Field(default=None)
+    kl: str | None = None
     gradient_norm: str | None = None
     response_length_mean: str | None = None
     tokens_per_second: str | None = None
@@ -231,9 +218,12 @@ class PPOJobStatus(StatusModel):
     accepted_revision: str | None = Field(default=None, description="ControllerRevision of the spec that governs")
     intent: Intent | None = None
     cluster_number: int = 0
+    cluster_uid: str | None = Field(default=None, description="The RayCluster of that number, once seen")
     cluster_hash: str = ""
     attempt: AttemptStatus | None = None
-    attempts: Annotated[list[AttemptRecord], Field(max_length=20)] = Field(default_factory=list)
+    attempts: Annotated[list[AttemptStatus], Field(max_length=20)] = Field(
+        default_factory=list, description="Attempts that ended, oldest first"
+    )
     adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
     evaluated_through: EvaluatedThrough | None = None
     progress: Progress | None = None
@@ -244,9 +234,10 @@ class PPOJobStatus(StatusModel):
     )
     rollbacks: int = Field(default=0, description="Rollbacks of this job")
     rollbacks_since_progress: int = Field(default=0, description="What rollback.limit is compared with")
-    progress_mark: int = Field(default=0, description="Step of the last breach; a later Confirmed one resets the count")
+    rollback_mark: int = Field(default=0, description="Step of the last breach; a later Confirmed one resets the count")
     restarts: int = Field(default=0, description="Restarts after failures")
     restarts_since_progress: int = Field(default=0, description="What failurePolicy.maxRestarts is compared with")
+    restart_mark: int = Field(default=0, description="Step at the last restart; a later one resets the count")
     outcome: ExitClass | None = None
     finished: datetime | None = None
     storage_path: str | None = None

@@ -28,16 +28,18 @@ from ppojob_operator.api.v1alpha1.base import (
 class Lora(Model):
     """Low-rank adapters on the actor."""
 
-    rank: Annotated[int, Field(ge=1, le=4096)] = 16
-    alpha: Count = 16
-    target_modules: Annotated[list[Text], Field(max_length=64)] = Field(default_factory=lambda: ["all-linear"])
+    rank: Annotated[int, Field(ge=1, le=4096)] = Field(default=16, description="Rank of the adapters")
+    alpha: Count = Field(default=16, description="Scale of the adapters")
+    target_modules: Annotated[list[Text], Field(max_length=64)] = Field(
+        default_factory=list, description="Names of the layers that get adapters; default all linear layers"
+    )
 
 
 class Actor(Model):
     """The policy. The reference is the same path, frozen."""
 
     path: Path = Field(description="Path in the trainer's pods (image or claim) or a hub name of a Hugging Face model")
-    lora: Lora | None = None
+    lora: Lora | None = Field(default=None, description="Train low-rank adapters instead of all weights")
 
 
 class Critic(Model):
@@ -49,23 +51,25 @@ class Critic(Model):
 class Models(Model):
     """Models to train."""
 
-    actor: Actor
-    critic: Critic | None = Field(default=None, description="Defaults to the actor's path where the estimator is GAE")
-    trust_remote_code: bool = False
+    actor: Actor = Field(description="The policy; the reference is the same path, frozen")
+    critic: Critic | None = Field(default=None, description="Value model; default the actor's path where GAE needs one")
+    trust_remote_code: bool = Field(default=False, description="Run Python code that a model's folder brings along")
 
 
 class Data(Model):
-    """Prompts, as Parquet files with verl's columns."""
+    """Prompts, as Parquet files with verl's columns (data_source, prompt, reward_model.ground_truth, extra_info)."""
 
-    train: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(description="Parquet files")
+    train: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(
+        description="Parquet files, paths in the trainer's pods"
+    )
     validation: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(
         description="Parquet files; verl always builds a validation set"
     )
     max_prompt_length: Count = Field(default=512, description="Tokens; longer prompts are filtered out")
-    max_response_length: Count = Field(default=256, description="Tokens")
-    seed: Whole = 42
-    shuffle: bool = True
-    validation_max_rows: Count | None = None
+    max_response_length: Count = Field(default=256, description="Tokens; a response that reaches them is cut")
+    seed: Whole = Field(default=42, description="Of the order of prompts")
+    shuffle: bool = Field(default=True, description="Whether each epoch has another order of prompts")
+    validation_max_rows: Count | None = Field(default=None, description="Validate on so many rows only")
 
 
 class RuleType(StrEnum):
@@ -88,8 +92,12 @@ class RewardRule(Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            ("(self.type == 'Regex') == has(self.pattern)", "pattern goes with type Regex, and only with it"),
-            ("self.type == 'Regex' || !has(self.mode)", "mode goes with type Regex only"),
+            (
+                "(self.type == 'Regex') == has(self.pattern)",
+                "pattern goes with type Regex, and only with it",
+                ".pattern",
+            ),
+            ("self.type == 'Regex' || !has(self.mode)", "mode goes with type Regex only", ".mode"),
         )
     )
     type: RuleType = Field(
@@ -97,7 +105,7 @@ class RewardRule(Model):
         "it; Regex: see mode"
     )
     pattern: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
-        default=None, description="Python regular expression"
+        default=None, description="Python regular expression, for type Regex"
     )
     mode: RegexMode | None = Field(
         default=None, description="Match (default): 1 where the pattern is found; Share: share of matched characters"
@@ -108,7 +116,9 @@ class RewardFunction(Model):
     """A user's Python function, run in trainer pods only."""
 
     config_map: ObjectName = Field(description="ConfigMap in the job's namespace that holds the file")
-    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+\.py$")] = "reward.py"
+    key: Annotated[str, Field(min_length=4, max_length=253, pattern=r"^[-._a-zA-Z0-9]+\.py$")] = Field(
+        default="reward.py", description="The ConfigMap's key, a Python file"
+    )
     name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         default="compute_score",
         description="Called with data_source, solution_str, ground_truth, extra_info; returns a number or a map with "
@@ -119,7 +129,7 @@ class RewardFunction(Model):
 class RewardModel(Model):
     """A given reward model."""
 
-    path: Path
+    path: Path = Field(description="Path in the trainer's pods")
 
 
 class RewardTerm(Model):
@@ -128,22 +138,24 @@ class RewardTerm(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "[has(self.rule), has(self.function), has(self.model)].filter(x, x).size() == 1",
+                "[has(self.rule), has(self.__function__), has(self.model)].filter(x, x).size() == 1",
                 "set exactly one of rule, function, model",
             ),
         )
     )
-    name: Name
-    weight: float = 1.0
-    rule: RewardRule | None = None
-    function: RewardFunction | None = None
-    model: RewardModel | None = None
+    name: Name = Field(description="Also the name of the term's own figure")
+    weight: float = Field(default=1.0, description="Factor in the sum; may be negative")
+    rule: RewardRule | None = Field(default=None, description="A rule that needs no model")
+    function: RewardFunction | None = Field(default=None, description="A Python function from a ConfigMap")
+    model: RewardModel | None = Field(default=None, description="A reward model (not supported by this version)")
 
 
 class Reward(Model):
     """Weighted sum of its terms."""
 
-    terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))]
+    terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = Field(
+        description="Parts of the reward"
+    )
     timeout_seconds: Seconds = Field(default=60, description="For one response")
 
 
@@ -157,6 +169,7 @@ class Estimator(StrEnum):
 
     @property
     def grouped(self) -> bool:
+        """Whether it compares the samples of one prompt."""
         return self in {Estimator.GRPO, Estimator.RLOO}
 
 
@@ -170,7 +183,7 @@ class KLPlacement(StrEnum):
 
 
 class KLEstimate(StrEnum):
-    """How the penalty estimates KL; the figure `kl` is always k3."""
+    """How the penalty estimates KL (k1, |k1|, k2, k3); the figure `kl` is always k3."""
 
     KL = "KL"
     ABS = "Abs"
@@ -192,35 +205,44 @@ class KL(Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            (
-                "self.control != 'Adaptive' || (has(self.placement) && self.placement in ['Reward', 'Both'])",
-                "control Adaptive needs placement Reward or Both",
-            ),
-            ("self.control == 'Adaptive' || !has(self.target)", "target goes with control Adaptive only"),
+            ("self.control == 'Adaptive' || !has(self.target)", "target goes with control Adaptive only", ".target"),
         )
     )
     placement: KLPlacement | None = Field(
         default=None, description="Default: Reward for GAE and ReinforcePlusPlus, Loss for GRPO and RLOO"
     )
-    coefficient: NonNegative = 0.001
-    estimate: KLEstimate = KLEstimate.LOW_VARIANCE
-    control: KLControl = KLControl.FIXED
+    coefficient: NonNegative = Field(default=0.001, description="Weight of the penalty; where Adaptive, its start")
+    estimate: KLEstimate | None = Field(
+        default=None, description="Default: KL (k1) in the reward, LowVariance (k3) in the loss"
+    )
+    control: KLControl = Field(default=KLControl.FIXED, description="Adaptive steers the coefficient to target")
     target: Positive | None = Field(default=None, description="KL that Adaptive steers to; default 0.1")
     horizon: Count = Field(default=10_000, description="Samples over which Adaptive corrects")
     monitor: bool = Field(default=True, description="Keep a reference under placement None, so that `kl` exists")
 
 
+_ADAPTIVE_IN_REWARD = (
+    "self.kl.control != 'Adaptive' || (has(self.kl.placement) ? self.kl.placement in ['Reward', 'Both'] : "
+    "self.estimator in ['GAE', 'ReinforcePlusPlus'])"
+)
+
+
 class Algorithm(Model):
     """Advantages and losses."""
 
-    estimator: Estimator = Estimator.GAE
-    gamma: Fraction = 1.0
-    lambda_: Annotated[float, Field(ge=0, le=1, alias="lambda")] = 1.0
-    kl: KL = Field(default_factory=KL)
-    clip_ratio: Fraction = 0.2
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (_ADAPTIVE_IN_REWARD, "control Adaptive needs kl.placement Reward or Both", ".kl.control"),
+        )
+    )
+    estimator: Estimator = Field(default=Estimator.GAE, description="Of advantages; GAE trains a critic")
+    gamma: Fraction = Field(default=1.0, description="Discount")
+    lambda_: Annotated[float, Field(ge=0, le=1, alias="lambda")] = Field(default=1.0, description="GAE's lambda")
+    kl: KL = Field(default_factory=KL, description="KL penalty to the reference")
+    clip_ratio: Fraction = Field(default=0.2, description="Clip of the probability ratio, both sides")
     clip_ratio_high: Positive | None = Field(default=None, description="Upper clip (DAPO: 0.28); default clipRatio")
-    value_clip: Positive = 0.5
-    entropy_coefficient: NonNegative = 0.0
+    value_clip: Positive = Field(default=0.5, description="Clip of the critic's values")
+    entropy_coefficient: NonNegative = Field(default=0.0, description="Weight of the entropy bonus")
 
 
 class Strategy(StrEnum):
@@ -238,28 +260,39 @@ class Training(Model):
             (
                 "self.batchSize % self.miniBatchSize == 0",
                 "miniBatchSize must divide batchSize (both count prompts)",
+                ".miniBatchSize",
             ),
         )
     )
-    total_steps: Count
+    total_steps: Count = Field(description="Steps of the whole run, all attempts together")
     batch_size: Count = Field(default=256, description="Prompts a step")
     mini_batch_size: Count = Field(default=64, description="Prompts an update")
-    micro_batch_size_per_device: Count = 4
-    log_prob_micro_batch_size_per_device: Count = 8
-    reference_micro_batch_size_per_device: Count = 4
-    ppo_epochs: Count = 4
-    learning_rate: Positive = Field(default=1e-6, description="Actor's; write 1.0e-6, YAML readers take 1e-6 for text")
+    micro_batch_size_per_device: Count = Field(
+        default=4, description="Samples at a time in an update, actor and critic"
+    )
+    log_prob_micro_batch_size_per_device: Count = Field(
+        default=8, description="Samples at a time for the policy's log-probabilities"
+    )
+    reference_micro_batch_size_per_device: Count = Field(
+        default=4, description="Samples at a time for the reference's log-probabilities"
+    )
+    ppo_epochs: Count = Field(default=4, description="Passes over a step's samples")
+    learning_rate: Positive = Field(
+        default=1e-6, description="Actor's; write 1.0e-6, since YAML readers take 1e-6 for text"
+    )
     critic_learning_rate: Positive = Field(default=1e-5, description="Critic's")
-    learning_rate_warmup_steps: Whole = 0
-    critic_warmup_steps: Whole = 0
-    weight_decay: NonNegative = 0.01
-    gradient_clip: Positive = 1.0
-    gradient_checkpointing: bool | None = Field(default=None, description="Default: on, but off on CPU")
-    strategy: Strategy = Strategy.FSDP2
-    parameter_offload: bool = False
-    optimizer_offload: bool = False
+    learning_rate_warmup_steps: Whole = Field(default=0, description="Steps over which the rates rise from 0")
+    critic_warmup_steps: Whole = Field(default=0, description="Steps in which only the critic is trained")
+    weight_decay: NonNegative = Field(default=0.01, description="Of AdamW, actor and critic")
+    gradient_clip: Positive = Field(default=1.0, description="Largest gradient norm, actor and critic")
+    gradient_checkpointing: bool | None = Field(
+        default=None, description="Recompute activations to save memory; default: on, but off on CPU"
+    )
+    strategy: Strategy = Field(default=Strategy.FSDP2, description="How models are spread over devices")
+    parameter_offload: bool = Field(default=False, description="Keep weights in host memory while not in use")
+    optimizer_offload: bool = Field(default=False, description="Keep optimizer state in host memory while not in use")
     validate_every_steps: Whole = Field(default=0, description="0: never")
-    validate_before_start: bool = False
+    validate_before_start: bool = Field(default=False, description="Validate before the first attempt's first step")
 
 
 class Engine(StrEnum):
@@ -274,11 +307,13 @@ class Rollout(Model):
     """Generation."""
 
     engine: Engine | None = Field(default=None, description="Default: VLLM, but Transformers on CPU")
-    samples_per_prompt: Count = 1
-    temperature: NonNegative = 1.0
-    top_p: Fraction = 1.0
-    tensor_parallel_size: Count = 1
+    samples_per_prompt: Annotated[int, Field(ge=1, le=4096)] = Field(
+        default=1, description="Responses to each prompt; GRPO and RLOO need 2 or more"
+    )
+    temperature: Positive = Field(default=1.0, description="Of sampling")
+    top_p: Fraction = Field(default=1.0, description="Of sampling")
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=1024)] = Field(default=1, description="Devices of one engine")
     memory_fraction: Fraction = Field(default=0.5, description="Share of the device's memory for the engine")
     max_sequences: Count = Field(default=256, description="Sequences generated at the same time on an engine")
-    max_batched_tokens: Count | None = None
+    max_batched_tokens: Count | None = Field(default=None, description="Tokens of one engine step; default verl's")
     enforce_eager: bool = Field(default=True, description="No graph capture: starts 30 s earlier, decodes slower")

@@ -1,0 +1,89 @@
+"""Carries a recorded decision out. Every act may be done again: names, UIDs and command ids make it idempotent."""
+
+import secrets
+from dataclasses import dataclass
+from typing import assert_never
+
+from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.controller.observe import Memory, Observer
+from ppojob_operator.domain.decisions import (
+    AskToStop,
+    Begin,
+    CloseAttempt,
+    CreateCluster,
+    Decision,
+    DeleteJob,
+    Finish,
+    Refuse,
+    RemoveCluster,
+    RemoveRayJob,
+    Settle,
+    StartAttempt,
+    Wait,
+)
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
+from ppojob_operator.ports import Cluster, Monitor
+from ppojob_operator.render import names
+from ppojob_operator.render.raycluster import render_cluster
+from ppojob_operator.render.rayjob import render_attempt
+from ppojob_operator.render.secret import render_token_secret
+from ppojob_operator.render.settings import RenderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Turns decisions into calls on the ports."""
+
+    cluster: Cluster
+    monitor: Monitor
+    observer: Observer
+    settings: RenderSettings
+
+    async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None, memory: Memory) -> None:
+        """Raises `ClusterUnavailable`, `MonitorUnavailable` or `Conflict`; what was done so far may be done again."""
+        match decision:
+            case Wait() | Refuse() | Begin() | CloseAttempt() | Settle() | Finish():
+                return  # recording was all there was to do
+            case DeleteJob():
+                await self.cluster.delete_job(job)
+            case RemoveRayJob(name=name, uid=uid):
+                await self.cluster.delete("RayJob", job.namespace, name, uid)
+            case RemoveCluster(name=name, uid=uid):
+                await self.cluster.delete("RayCluster", job.namespace, name, uid)
+            case AskToStop():
+                await self._ask_to_stop(decision, job, memory)
+            case CreateCluster(number=number):
+                assert accepted is not None, "clusters are made for accepted jobs only"
+                await self._create_cluster(number, accepted)
+            case StartAttempt():
+                assert accepted is not None, "attempts are started for accepted jobs only"
+                await self.cluster.create(
+                    render_attempt(
+                        accepted,
+                        cluster_number=decision.cluster,
+                        attempt=decision.number,
+                        resume=decision.resume,
+                        adjustments=decision.adjustments,
+                        settings=self.settings,
+                    )
+                )
+            case _:
+                assert_never(decision)
+
+    async def _create_cluster(self, number: int, accepted: AcceptedJob) -> None:
+        secret = names.secret_name(names.base(accepted.name, accepted.uid))
+        if await self.cluster.read_token(accepted.namespace, secret) is None:
+            await self.cluster.create(render_token_secret(accepted, secrets.token_urlsafe(32)))
+        await self.cluster.create(render_cluster(accepted, number, self.settings))
+
+    async def _ask_to_stop(self, decision: AskToStop, job: PPOJob, memory: Memory) -> None:
+        endpoint = await self.observer.endpoint(job, memory)
+        if endpoint is None:
+            raise MonitorUnavailable("the head pod has no address")
+        command = Command(id=decision.command_id, kind=CommandKind.STOP, save=decision.save)
+        try:
+            await self.monitor.put_command(endpoint, decision.attempt, command)
+        except MonitorRefused:
+            return  # it has ended: the next look shows its outcome

@@ -1,0 +1,164 @@
+"""One look at one job, through the ports only.
+
+Journal rows are kept in memory and only the new ones are fetched: they are append-only, and a restarted operator reads
+them again from the first, so that nothing per step has to be stored anywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ppojob_contract.figures import ALWAYS_READ
+from ppojob_contract.protocol import State, StepRow
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.domain.acceptance import accept
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.lineage import lineage
+from ppojob_operator.domain.observation import MonitorView, Observation, RayClusterView, Reach
+from ppojob_operator.errors import MonitorUnavailable
+from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Monitor
+from ppojob_operator.render import names
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPoint:
+    """How far an attempt's journal was read."""
+
+    endpoint: Endpoint
+    attempt: int
+    after: int
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a worker remembers between two looks; losing it costs reading, never a decision."""
+
+    metrics: tuple[str, ...] = ()
+    rows: dict[int, list[StepRow]] = field(default_factory=dict)
+    unreachable_since: datetime | None = None
+    token: str | None = field(default=None, repr=False)
+    watch: WatchPoint | None = None
+    """Where the next row is expected; None while none can come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads a job's world."""
+
+    cluster: Cluster
+    monitor: Monitor
+    clock: Clock
+
+    async def observe(self, job: PPOJob, memory: Memory) -> Observation:
+        """Raises `ClusterUnavailable`; a monitor that does not answer is part of what is observed."""
+        key = Key(job.namespace, job.name, job.uid)
+        accepted, problems, warnings = accept(job)
+        if accepted is None and problems:
+            accepted = await self._governing(job)
+        clusters = await self.cluster.list_clusters(key)
+        jobs = await self.cluster.list_ray_jobs(key)
+        monitor = await self._look_inside(job, accepted, key, _current(job, clusters), memory)
+        bound = None
+        if accepted is not None and job.status.cluster_number == 0:
+            bound = await self.cluster.claim_exists(job.namespace, accepted.spec.storage.claim_name)
+        return Observation(
+            now=self.clock(),
+            job=job,
+            accepted=accepted,
+            problems=problems,
+            warnings=warnings,
+            clusters=tuple(clusters),
+            jobs=tuple(jobs),
+            monitor=monitor,
+            storage_bound=bound,
+        )
+
+    async def endpoint(self, job: PPOJob, memory: Memory) -> Endpoint | None:
+        """The job's monitor with the right to change something; None where there is no head pod."""
+        key = Key(job.namespace, job.name, job.uid)
+        head = _head_address(_current(job, await self.cluster.list_clusters(key)))
+        if head is None:
+            return None
+        if memory.token is None:
+            memory.token = await self.cluster.read_token(
+                job.namespace, names.secret_name(names.base(job.name, job.uid))
+            )
+        return Endpoint(host=head, key=key, token=memory.token)
+
+    async def _governing(self, job: PPOJob) -> AcceptedJob | None:
+        """The last accepted spec, where the current one is refused."""
+        name = job.status.accepted_revision
+        raw = await self.cluster.load_revision(job.namespace, name) if name else None
+        if raw is None:
+            return None
+        spec = PPOJobSpec.model_validate(raw)
+        # Suspending must work whatever else is wrong with an edit.
+        spec = spec.model_copy(update={"suspend": job.raw_spec.get("suspend") is True})
+        return AcceptedJob(namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec)
+
+    async def _look_inside(
+        self, job: PPOJob, accepted: AcceptedJob | None, key: Key, current: RayClusterView | None, memory: Memory
+    ) -> MonitorView:
+        memory.watch = None
+        host = _head_address(current)
+        if host is None or accepted is None:
+            memory.unreachable_since = memory.unreachable_since or self.clock()
+            return self._unreached(memory, Reach.NO_POD, "there is no running head pod")
+        try:
+            endpoint = Endpoint(host=host, key=key)
+            state = await self.monitor.state(endpoint)
+            await self._read_rows(endpoint, job, state, metrics_of(accepted.spec), memory)
+        except MonitorUnavailable as error:
+            memory.unreachable_since = memory.unreachable_since or self.clock()
+            return self._unreached(memory, Reach.UNREACHABLE, str(error))
+        memory.unreachable_since = None
+        memory.watch = _watch_point(endpoint, job, state, memory)
+        return MonitorView(reach=Reach.OK, state=state, rows=_frozen(memory))
+
+    def _unreached(self, memory: Memory, reach: Reach, message: str) -> MonitorView:
+        since = memory.unreachable_since or self.clock()
+        silent = (self.clock() - since).total_seconds()
+        return MonitorView(reach=reach, rows=_frozen(memory), message=message, silent_seconds=silent)
+
+    async def _read_rows(
+        self, endpoint: Endpoint, job: PPOJob, state: State, metrics: tuple[str, ...], memory: Memory
+    ) -> None:
+        if metrics != memory.metrics:
+            memory.metrics, memory.rows = metrics, {}
+        wanted = {segment.attempt for segment in lineage(job.status)}
+        for number in set(memory.rows) - wanted:
+            del memory.rows[number]
+        for number in sorted(wanted):
+            known = memory.rows.setdefault(number, [])
+            attempt = state.attempt(number)
+            while attempt is not None and len(known) < attempt.rows:
+                steps = await self.monitor.steps(endpoint, number, len(known), metrics=metrics)
+                if not steps.rows:
+                    break
+                known.extend(steps.rows)
+
+
+def _watch_point(endpoint: Endpoint, job: PPOJob, state: State, memory: Memory) -> WatchPoint | None:
+    attempt = job.status.attempt
+    on_disk = state.attempt(attempt.number) if attempt else None
+    if attempt is None or attempt.ended is not None or (on_disk is not None and on_disk.outcome is not None):
+        return None
+    return WatchPoint(endpoint, attempt.number, len(memory.rows.get(attempt.number, ())))
+
+
+def metrics_of(spec: PPOJobSpec) -> tuple[str, ...]:
+    """Figures to ask the monitor for."""
+    return tuple(sorted({*ALWAYS_READ, *(c.metric for item in spec.guardrails for c in item.conditions)}))
+
+
+def _current(job: PPOJob, clusters: Sequence[RayClusterView]) -> RayClusterView | None:
+    return next((item for item in clusters if item.number == job.status.cluster_number), None)
+
+
+def _head_address(cluster: RayClusterView | None) -> str | None:
+    return cluster.head.ip if cluster and cluster.head and not cluster.head.failed else None
+
+
+def _frozen(memory: Memory) -> dict[int, tuple[StepRow, ...]]:
+    return {number: tuple(rows) for number, rows in memory.rows.items()}

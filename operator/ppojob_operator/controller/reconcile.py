@@ -1,0 +1,133 @@
+"""The whole story of one pass: observe, decide, record, act."""
+
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.api.v1alpha1.status import PPOJobStatus
+from ppojob_operator.controller.act import Actor
+from ppojob_operator.controller.observe import Memory, Observer
+from ppojob_operator.domain.acceptance import spec_hash
+from ppojob_operator.domain.decisions import Decision, Wait
+from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.plan import Plan, plan
+from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
+from ppojob_operator.ports import Cluster, Key
+from ppojob_operator.render import names
+from ppojob_operator.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = timedelta()
+
+
+@dataclass(slots=True)
+class Course:
+    """What a worker keeps of a job between passes."""
+
+    memory: Memory = field(default_factory=Memory)
+    written_at: datetime | None = None
+    last_logged: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """Passes over jobs; it holds no state of its own."""
+
+    cluster: Cluster
+    observer: Observer
+    actor: Actor
+    telemetry: Telemetry
+    status_interval: timedelta
+
+    async def reconcile(self, key: Key, course: Course) -> timedelta | None:
+        """One pass; until when to wait for the next, or None when the job is gone.
+
+        Raises the ports' errors: the caller tries again.
+        """
+        job = await self.cluster.get_job(key)
+        if job is None:
+            self.telemetry.forget(key)
+            return None
+        observation = await self.observer.observe(job, course.memory)
+        planned = plan(observation)
+        status = await self._keep_accepted(observation, planned.status)
+        job = await self._record(job, status, planned, course)
+        self._tell(key, job, planned, course)
+        await self._confirm(job, planned, course)
+        await self.actor.act(planned.decision, job, observation.accepted, course.memory)
+        for event in planned.events:
+            await self.cluster.emit(job, event)
+        return planned.decision.requeue if isinstance(planned.decision, Wait) else AT_ONCE
+
+    async def _keep_accepted(self, observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
+        """Saves a newly accepted spec, so that a later refused edit does not replace it."""
+        accepted, job = observation.accepted, observation.job
+        if accepted is None or observation.problems:
+            return status
+        name = f"{names.base(job.name, job.uid)}-{spec_hash(accepted.spec)}"
+        if name != status.accepted_revision:
+            await self.cluster.save_revision(job, name, accepted.spec.model_dump(mode="json", by_alias=True))
+        return status.model_copy(update={"accepted_revision": name})
+
+    async def _record(self, job: PPOJob, status: PPOJobStatus, planned: Plan, course: Course) -> PPOJob:
+        """Writes the status where something turned, otherwise now and then only."""
+        new = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        old = job.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        now = self.observer.clock()
+        due = course.written_at is None or now - course.written_at >= self.status_interval
+        if new == old or (_essence(new) == _essence(old) and not planned.events and not due):
+            return job
+        written = await self.cluster.write_status(job, new)
+        course.written_at = now
+        return written
+
+    async def _confirm(self, job: PPOJob, planned: Plan, course: Course) -> None:
+        """Tells the claim what is Confirmed. The status has it already, so that failing here loses nothing."""
+        if planned.confirm is None:
+            return
+        endpoint = await self.observer.endpoint(job, course.memory)
+        if endpoint is None:
+            return
+        try:
+            await self.actor.monitor.put_confirmed(endpoint, planned.confirm)
+        except (MonitorUnavailable, MonitorRefused) as error:
+            logger.warning("confirmed checkpoints not written down: %s", error, extra=_fields(job))
+
+    def _tell(self, key: Key, job: PPOJob, planned: Plan, course: Course) -> None:
+        self.telemetry.observe_job(key, job.status)
+        self.telemetry.count_decision(planned.decision)
+        line = _in_words(planned.decision)
+        if line != course.last_logged:
+            course.last_logged = line
+            logger.info("%s %s", line[0], line[1], extra=_fields(job))
+
+
+def _fields(job: PPOJob) -> dict[str, Any]:
+    attempt = job.status.attempt
+    return {"namespace": job.namespace, "ppojob": job.name, "attempt": attempt.number if attempt else 0}
+
+
+def _in_words(decision: Decision) -> tuple[str, str]:
+    name = type(decision).__name__
+    match decision:
+        case Wait(reason=reason, message=message):
+            return name, f"{reason} {message}".strip()
+        case _:
+            return name, str(decision)[:500]
+
+
+_PROGRESS = ("progress", "metrics", "evaluatedThrough", "message")
+
+
+def _essence(status: dict[str, Any]) -> dict[str, Any]:
+    """The status without what changes at every step."""
+    kept = {key: value for key, value in status.items() if key not in _PROGRESS}
+    kept["attempt"] = {key: value for key, value in status.get("attempt", {}).items() if key != "lastStep"}
+    kept["guardrails"] = [(item["name"], item["verdict"]) for item in status.get("guardrails", [])]
+    kept["conditions"] = [(item["type"], item["status"], item["reason"]) for item in status.get("conditions", [])]
+    checkpoints = status.get("checkpoints", {}).get("items", [])
+    kept["checkpoints"] = [(item["attempt"], item["step"], item["phase"]) for item in checkpoints]
+    return kept

@@ -1,0 +1,90 @@
+"""The whole policy: deletion > finishing the recorded intent > suspend > fail > rollback > spec change.
+
+Each function below answers one question of that order and returns None where its case is not given.
+"""
+
+from datetime import timedelta
+
+from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
+from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, DeleteJob, Refuse, StartAttempt, Wait
+from ppojob_operator.domain.intents import carry_out, intent
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.observation import Observation, Reach
+from ppojob_operator.domain.parameters import in_force
+from ppojob_operator.domain.provision import cluster_needed, waiting_for_cluster
+from ppojob_operator.domain.supervise import supervise
+from ppojob_operator.domain.targets import restart_point
+
+
+def decide(observation: Observation, judgement: Judgement) -> Decision:
+    """What to do next about one job."""
+    job, accepted = observation.job, observation.accepted
+    if job.deleting:
+        return Wait(reason="Deleting")
+    if job.status.finished is not None:
+        return _after_the_end(observation)
+    if accepted is None:
+        return Refuse()
+    if job.status.intent is not None:
+        return carry_out(observation, accepted, judgement)
+    if accepted.spec.suspend:
+        return _suspend(observation)
+    if live(job.status):
+        return supervise(observation, accepted, judgement)
+    return _start(observation, accepted, judgement)
+
+
+def live(status: PPOJobStatus) -> bool:
+    """Whether an attempt was begun and its end not written down."""
+    return status.attempt is not None and status.attempt.ended is None
+
+
+def _after_the_end(observation: Observation) -> Decision:
+    accepted, finished = observation.accepted, observation.job.status.finished
+    ttl = accepted.spec.ttl_seconds_after_finished if accepted else None
+    if ttl is None or finished is None:
+        return Wait(reason="Finished", requeue=timedelta(hours=1))
+    left = finished + timedelta(seconds=ttl) - observation.now
+    if left <= timedelta():
+        return DeleteJob()
+    return Wait(reason="Finished", requeue=min(left, timedelta(hours=1)))
+
+
+def _suspend(observation: Observation) -> Decision:
+    status = observation.job.status
+    if not live(status) and not observation.clusters and not observation.jobs:
+        return Wait(reason="Suspended", requeue=timedelta(hours=1))
+    return Begin(
+        intent=intent(
+            observation, IntentKind.SUSPEND, reason="Suspended", message="spec.suspend is true", replace_cluster=True
+        )
+    )
+
+
+def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision:
+    """A first attempt, or the next one after a suspension."""
+    status = observation.job.status
+    if observation.storage_bound is False:
+        return Wait(
+            reason="ClaimNotFound",
+            message=f"spec.storage.claimName: no PersistentVolumeClaim '{accepted.spec.storage.claim_name}' in "
+            f"namespace {accepted.namespace}; create it",
+        )
+    number = cluster_needed(observation)
+    if number is not None:
+        return CreateCluster(number=number)
+    waiting = waiting_for_cluster(observation, status.cluster_number)
+    if waiting is not None:
+        return waiting
+    head = observation.ready_head(status.cluster_number)
+    assert head is not None, "a cluster that is ready has a head"
+    if observation.monitor.reach is not Reach.OK:
+        return Wait(reason="MonitorUnreachable", message=observation.monitor.message, requeue=timedelta(seconds=2))
+    return StartAttempt(
+        number=(status.attempt.number if status.attempt else 0) + 1,
+        cluster=status.cluster_number,
+        head_uid=head.uid,
+        resume=restart_point(status, judgement),
+        adjustments=in_force(accepted.spec, status.adjustments),
+    )

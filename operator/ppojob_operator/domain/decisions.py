@@ -1,0 +1,117 @@
+"""What can be decided: a closed union. Each is recorded in the status before it is acted on."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint
+
+POLL = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do now."""
+
+    reason: str
+    message: str = ""
+    requeue: timedelta = POLL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """The spec is not acceptable and no earlier one governs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Records an intent; its first effect comes with the next pass."""
+
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskToStop:
+    """Puts a Stop into the trainer's mailbox."""
+
+    attempt: int
+    command_id: str
+    save: bool
+    """Whether a checkpoint of the last step is wanted (not of a run that went bad)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveRayJob:
+    """Deletes an attempt's RayJob."""
+
+    attempt: int
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveCluster:
+    """Deletes a RayCluster, which is not gone before its pods are."""
+
+    number: int
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCluster:
+    """Creates a RayCluster (and the monitor's token)."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartAttempt:
+    """Creates an attempt's RayJob; done again with the same values it has no further effect."""
+
+    number: int
+    cluster: int
+    head_uid: str
+    resume: ResumePoint | None
+    adjustments: tuple[ParameterValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseAttempt:
+    """The attempt's RayJob is gone: its end goes into the history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """The intent is done and nothing runs: suspended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The job has ended."""
+
+    succeeded: bool
+    outcome: ExitClass
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob:
+    """The time to live after the end is over."""
+
+
+Decision = (
+    Wait
+    | Refuse
+    | Begin
+    | AskToStop
+    | RemoveRayJob
+    | RemoveCluster
+    | CreateCluster
+    | StartAttempt
+    | CloseAttempt
+    | Settle
+    | Finish
+    | DeleteJob
+)

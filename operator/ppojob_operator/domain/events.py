@@ -1,0 +1,163 @@
+"""Events: one for each transition a person would want to know of. Reasons are listed in docs/events.md."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ppojob_operator.api.v1alpha1.spec import GuardrailAction
+from ppojob_operator.api.v1alpha1.status import (
+    CheckpointPhase,
+    ConditionStatus,
+    ConditionType,
+    IntentKind,
+    ParameterValue,
+    PPOJobStatus,
+    Verdict,
+)
+from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, Settle
+from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.observation import Observation
+
+NORMAL, WARNING = "Normal", "Warning"
+
+_BEGUN = {
+    IntentKind.ROLLBACK: (WARNING, "RollbackStarted"),
+    IntentKind.RESTART: (WARNING, "Restarting"),
+    IntentKind.SPEC_CHANGE: (NORMAL, "SpecChanged"),
+    IntentKind.SUSPEND: (NORMAL, "Suspending"),
+    IntentKind.FAIL: (WARNING, "Failing"),
+    IntentKind.COMPLETE: (NORMAL, "TrainingDone"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A Kubernetes event about the PPOJob."""
+
+    type: str
+    """Normal or Warning."""
+    reason: str
+    message: str
+
+
+def events(
+    observation: Observation, judgement: Judgement, decision: Decision, status: PPOJobStatus
+) -> tuple[Event, ...]:
+    """What changed from the observed status to the new one."""
+    old = observation.job.status
+    return (
+        *_acceptance(old, status),
+        *_decision(observation, decision),
+        *_attempt(old, status),
+        *_checkpoints(old, status),
+        *_guardrails(old, judgement, status),
+        *_health(old, status),
+    )
+
+
+def _condition(status: PPOJobStatus, kind: ConditionType) -> tuple[ConditionStatus, str, str] | None:
+    return next(((item.status, item.reason, item.message) for item in status.conditions if item.type is kind), None)
+
+
+def _acceptance(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    before, after = _condition(old, ConditionType.ACCEPTED), _condition(new, ConditionType.ACCEPTED)
+    if after is None or before == after:
+        return
+    refused = after[0] is ConditionStatus.FALSE
+    warned = refused or after[1] == "AcceptedWithWarnings"
+    yield Event(type=WARNING if warned else NORMAL, reason=after[1], message=after[2] or "the spec was accepted")
+
+
+def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
+    match decision:
+        case Begin(intent=intent):
+            kind, reason = _BEGUN[intent.kind]
+            yield Event(type=kind, reason=reason, message=intent.message)
+        case CreateCluster(number=number) if observation.job.status.cluster_number != number:
+            yield Event(type=NORMAL, reason="ClusterCreated", message=f"RayCluster c{number} is created")
+        case Settle():
+            yield Event(type=NORMAL, reason="Suspended", message="nothing runs; spec.suspend: false resumes")
+        case Finish(succeeded=True, message=message):
+            yield Event(type=NORMAL, reason="Succeeded", message=message)
+        case Finish(reason=reason, message=message):
+            yield Event(type=WARNING, reason="Failed", message=f"{reason}: {message}")
+        case _:
+            return
+
+
+def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    before, after = old.attempt, new.attempt
+    if after is None:
+        return
+    if before is None or before.number != after.number:
+        source = (
+            f"from step {after.resume.step} of attempt {after.resume.attempt}" if after.resume else "from the start"
+        )
+        yield Event(
+            type=NORMAL,
+            reason="AttemptStarted",
+            message=f"attempt {after.number} starts {source}{_with(new.adjustments)}",
+        )
+    elif before.first_step is None and after.first_step is not None:
+        seconds = (after.first_step - after.created).total_seconds()
+        yield Event(
+            type=NORMAL,
+            reason="FirstStep",
+            message=f"attempt {after.number} finished its first step {seconds:.0f} s after it was started",
+        )
+
+
+def _with(adjustments: list[ParameterValue]) -> str:
+    if not adjustments:
+        return ""
+    return " with " + ", ".join(f"{item.parameter.value} {item.value:g}" for item in adjustments)
+
+
+def _checkpoints(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    known = {(item.attempt, item.step): item.phase for item in old.checkpoints.items}
+    for item in new.checkpoints.items:
+        before = known.get((item.attempt, item.step))
+        if item.phase is CheckpointPhase.CONFIRMED and before is not CheckpointPhase.CONFIRMED:
+            yield Event(
+                type=NORMAL,
+                reason="CheckpointConfirmed",
+                message=f"the checkpoint of step {item.step} (attempt {item.attempt}) proved itself",
+            )
+        if item.phase is CheckpointPhase.UNUSABLE and before not in {None, CheckpointPhase.UNUSABLE}:
+            yield Event(
+                type=WARNING,
+                reason="CheckpointUnusable",
+                message=f"the checkpoint of step {item.step} (attempt {item.attempt}) cannot be loaded: {item.message}",
+            )
+
+
+def _guardrails(old: PPOJobStatus, judgement: Judgement, new: PPOJobStatus) -> Iterator[Event]:
+    verdicts = {item.name: item.verdict for item in old.guardrails}
+    through = old.evaluated_through
+    same_attempt = through is not None and new.attempt is not None and through.attempt == new.attempt.number
+    seen_through = through.step if same_attempt and through else 0
+    for item in judgement.assessments:
+        is_new = item.breach is not None and item.breach.step > seen_through
+        turned = item.verdict is Verdict.BREACHED and verdicts.get(item.guardrail.name) is Verdict.HEALTHY
+        if is_new or turned:
+            yield _breached(item)
+
+
+def _breached(item: Assessment) -> Event:
+    guardrail = item.guardrail
+    what = item.breach.summary if item.breach else f"bad for {item.failing} steps"
+    if guardrail.dry_run and guardrail.action is GuardrailAction.ROLLBACK:
+        return Event(
+            type=WARNING,
+            reason="RollbackDryRun",
+            message=f"guardrail {guardrail.name}: {what}; the run would be rolled back (dryRun is true)",
+        )
+    return Event(type=WARNING, reason="GuardrailBreached", message=f"guardrail {guardrail.name}: {what}")
+
+
+def _health(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    before, after = _condition(old, ConditionType.HEALTHY), _condition(new, ConditionType.HEALTHY)
+    if before is None or after is None or before[1] == after[1]:
+        return
+    if after[0] is ConditionStatus.UNKNOWN and after[1] != "Waiting":
+        yield Event(type=WARNING, reason=after[1], message=after[2])

@@ -1,0 +1,204 @@
+"""Carrying out a recorded intent: every step is read off what is observed, so a crash repeats and never doubles.
+
+ask to stop -> outcome -> delete the RayJob -> its end is recorded -> lock free
+-> rollback, restart, spec change: [next cluster ->] next attempt
+-> suspend, fail, complete: delete the cluster -> settled or finished
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.protocol import LockState
+from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind, ParameterValue, ResumePoint
+from ppojob_operator.domain.decisions import (
+    AskToStop,
+    CloseAttempt,
+    CreateCluster,
+    Decision,
+    Finish,
+    RemoveCluster,
+    RemoveRayJob,
+    Settle,
+    StartAttempt,
+    Wait,
+)
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.observation import Observation, Reach
+from ppojob_operator.domain.provision import cluster_needed, waiting_for_cluster
+from ppojob_operator.domain.targets import restart_point
+
+STOP_MARGIN = timedelta(seconds=30)
+"""Beyond gracefulStopSeconds, for the command to arrive and the outcome to be seen."""
+
+LOCK_DEADLINE = timedelta(seconds=90)
+"""A driver that holds its lock so long after its RayJob is gone is given up with its whole cluster."""
+
+LINGER = timedelta(seconds=20)
+"""How long a finished job's head pod stays, so that Prometheus gets its last figures."""
+
+SOON = timedelta(seconds=2)
+
+NEXT_ATTEMPT = frozenset({IntentKind.ROLLBACK, IntentKind.RESTART, IntentKind.SPEC_CHANGE})
+
+
+def intent(
+    observation: Observation,
+    kind: IntentKind,
+    *,
+    reason: str,
+    message: str,
+    step: int | None = None,
+    resume: ResumePoint | None = None,
+    adjustments: Sequence[ParameterValue] = (),
+    guardrail: str | None = None,
+    replace_cluster: bool = False,
+) -> Intent:
+    """A new intent about the current attempt. Its id names it for ever: kind and the attempt that it ends."""
+    attempt = observation.job.status.attempt
+    number = attempt.number if attempt and attempt.ended is None else 0
+    last = attempt.number if attempt else 0
+    return Intent(
+        id=f"{kind.value.lower()}-{number or last}-{observation.job.generation}",
+        kind=kind,
+        since=observation.now,
+        reason=reason,
+        message=message[:4096],
+        attempt=number,
+        step=step if step is not None else (attempt.last_step or 0 if attempt else 0),
+        guardrail=guardrail,
+        replace_cluster=replace_cluster,
+        next_attempt=last + 1 if kind in NEXT_ATTEMPT else None,
+        resume=resume,
+        adjustments=list(adjustments),
+    )
+
+
+def carry_out(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision:
+    """The next act of the recorded intent."""
+    status = observation.job.status
+    assert status.intent is not None, "only a recorded intent is carried out"
+    attempt = status.attempt
+    if attempt is not None and attempt.ended is None:
+        return _end(observation, accepted, judgement, status.intent, attempt)
+    if status.intent.kind in NEXT_ATTEMPT:
+        return _go_on(observation, accepted, judgement, status.intent)
+    return _close_down(observation, status.intent)
+
+
+def _end(
+    observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent, attempt: AttemptStatus
+) -> Decision:
+    """Stops the driver, then deletes the RayJob, then closes the attempt."""
+    job = observation.ray_job(attempt.number)
+    if job is None:
+        return CloseAttempt()
+    if job.deleting:
+        return Wait(reason="DeletingRayJob", requeue=SOON)
+    if _driver_done(observation, judgement, attempt) or _stop_overdue(observation, accepted, current):
+        return RemoveRayJob(attempt=attempt.number, name=job.name, uid=job.uid)
+    command = judgement.attempt_state.command if judgement.attempt_state else None
+    if command is not None and current.stop_requested is not None:
+        return Wait(reason="Stopping", message="waiting for the trainer to stop", requeue=SOON)
+    if observation.monitor.reach is not Reach.OK:
+        return Wait(reason="MonitorUnreachable", message=observation.monitor.message, requeue=SOON)
+    return AskToStop(
+        attempt=attempt.number, command_id=current.id, save=current.kind not in {IntentKind.ROLLBACK, IntentKind.FAIL}
+    )
+
+
+def _driver_done(observation: Observation, judgement: Judgement, attempt: AttemptStatus) -> bool:
+    """Nothing is left that could stop gracefully."""
+    if judgement.attempt_state is not None and judgement.attempt_state.outcome is not None:
+        return True
+    if attempt.driver_ended is not None:
+        return True
+    cluster = observation.cluster(attempt.cluster)
+    return (
+        cluster is None
+        or cluster.head is None
+        or cluster.head.failed
+        or cluster.head.restarts > 0
+        or cluster.head.uid != attempt.head_uid
+    )
+
+
+def _stop_overdue(observation: Observation, accepted: AcceptedJob, current: Intent) -> bool:
+    grace = timedelta(seconds=accepted.spec.graceful_stop_seconds) + STOP_MARGIN
+    return observation.now - (current.stop_requested or current.since) > grace
+
+
+def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent) -> Decision:
+    """Starts the next attempt, on this cluster if it can be used, else on the next."""
+    status = observation.job.status
+    if accepted.spec.suspend:
+        return _remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
+    if _cluster_must_go(observation, current):
+        removal = _remove_everything(observation)
+        if removal is not None:
+            return removal
+    number = cluster_needed(observation)
+    if number is not None:
+        return CreateCluster(number=number)
+    waiting = waiting_for_cluster(observation, status.cluster_number)
+    if waiting is not None:
+        return waiting
+    head = observation.ready_head(status.cluster_number)
+    assert head is not None, "a cluster that is ready has a head"
+    assert current.next_attempt is not None, "intents of this kind name the next attempt"
+    resume = current.resume if current.kind is IntentKind.ROLLBACK else restart_point(status, judgement)
+    return StartAttempt(
+        number=current.next_attempt,
+        cluster=status.cluster_number,
+        head_uid=head.uid,
+        resume=resume,
+        adjustments=tuple(current.adjustments),
+    )
+
+
+def _cluster_must_go(observation: Observation, current: Intent) -> bool:
+    """Asked for with the intent and not done yet, or the old driver does not end."""
+    attempt = observation.job.status.attempt
+    old = attempt.cluster if attempt else 0
+    if observation.job.status.cluster_number != old:
+        return False
+    if current.replace_cluster:
+        return True
+    state = observation.monitor.state
+    held = state is not None and state.lock is LockState.HELD
+    return held and current.stopped is not None and observation.now - current.stopped > LOCK_DEADLINE
+
+
+def _close_down(observation: Observation, current: Intent) -> Decision:
+    """Gives the devices back, then ends."""
+    if current.kind is IntentKind.COMPLETE and observation.now - current.since < LINGER:
+        return Wait(reason="Lingering", message="the last figures are left to be scraped", requeue=SOON)
+    removal = _remove_everything(observation)
+    if removal is not None:
+        return removal
+    if current.kind is IntentKind.SUSPEND:
+        return Settle()
+    succeeded = current.kind is IntentKind.COMPLETE
+    return Finish(succeeded=succeeded, outcome=_outcome(current), reason=current.reason, message=current.message)
+
+
+def _outcome(current: Intent) -> ExitClass:
+    if current.kind is IntentKind.COMPLETE:
+        return ExitClass.SUCCEEDED
+    return ExitClass(current.reason) if current.reason in set(ExitClass) else ExitClass.UNKNOWN
+
+
+def _remove_everything(observation: Observation) -> Decision | None:
+    """RayJobs first: KubeRay would submit a running one again into a new cluster of the same name."""
+    for job in observation.jobs:
+        if not job.deleting:
+            return RemoveRayJob(attempt=job.attempt, name=job.name, uid=job.uid)
+    if observation.jobs:
+        return Wait(reason="DeletingRayJob", requeue=SOON)
+    for cluster in observation.clusters:
+        if not cluster.deleting:
+            return RemoveCluster(number=cluster.number, name=cluster.name, uid=cluster.uid)
+    if observation.clusters:
+        return Wait(reason="DeletingRayCluster", requeue=SOON)
+    return None

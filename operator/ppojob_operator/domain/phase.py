@@ -1,0 +1,60 @@
+"""One word and one line for a person; derived, never an input."""
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
+from ppojob_operator.domain.decisions import Decision, Refuse, Wait
+from ppojob_operator.domain.observation import Observation
+
+_BY_CAUSE = {
+    IntentKind.ROLLBACK: Phase.ROLLING_BACK,
+    IntentKind.RESTART: Phase.RESTARTING,
+    IntentKind.SPEC_CHANGE: Phase.RESTARTING,
+}
+
+
+def phase(observation: Observation, status: PPOJobStatus) -> Phase:
+    """The phase of a job with this status."""
+    if status.finished is not None:
+        return Phase.SUCCEEDED if status.outcome is ExitClass.SUCCEEDED else Phase.FAILED
+    if observation.accepted is None:
+        return Phase.INVALID
+    if observation.accepted.spec.suspend and _nothing_runs(observation, status):
+        return Phase.SUSPENDED
+    if status.intent is not None and status.intent.kind in _BY_CAUSE:
+        return _BY_CAUSE[status.intent.kind]
+    if status.attempt is not None and status.attempt.ended is None:
+        return _of_attempt(status.attempt)
+    if status.intent is not None:
+        return status.phase
+    return Phase.PENDING if status.cluster_number == 0 else Phase.PROVISIONING
+
+
+def _nothing_runs(observation: Observation, status: PPOJobStatus) -> bool:
+    ended = status.attempt is None or status.attempt.ended is not None
+    return ended and not observation.clusters and not observation.jobs
+
+
+def _of_attempt(attempt: AttemptStatus) -> Phase:
+    if attempt.first_step is not None:
+        return Phase.RUNNING
+    return _BY_CAUSE.get(attempt.cause, Phase.PROVISIONING) if attempt.cause else Phase.PROVISIONING
+
+
+def summary(status: PPOJobStatus, decision: Decision) -> str:
+    """One line: what is going on, or why nothing is."""
+    if isinstance(decision, Refuse):
+        return "the spec was refused: see condition Accepted"
+    if status.intent is not None:
+        return f"{status.intent.kind.value}: {status.intent.message}"[:4096]
+    if isinstance(decision, Wait) and decision.message:
+        return decision.message[:4096]
+    if status.finished is not None:
+        return status.message
+    attempt = status.attempt
+    if attempt is None or attempt.ended is not None:
+        return ""
+    if attempt.first_step is None:
+        return f"attempt {attempt.number} is starting" + (
+            f" from step {attempt.resume.step} of attempt {attempt.resume.attempt}" if attempt.resume else ""
+        )
+    return f"attempt {attempt.number} is training"

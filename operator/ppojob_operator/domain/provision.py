@@ -1,0 +1,53 @@
+"""Whether a Ray cluster is needed, is there, and can be used."""
+
+from datetime import timedelta
+
+from ppojob_contract.protocol import LockState
+from ppojob_operator.domain.decisions import Wait
+from ppojob_operator.domain.observation import Observation, RayClusterView, Reach
+
+
+def cluster_needed(observation: Observation) -> int | None:
+    """Number of the RayCluster to create now; None where the current one exists.
+
+    A number that was recorded but never seen is created again: the act may have been lost, and its name makes it
+    idempotent. One that was seen and is gone is never created again: its name may not be reused.
+    """
+    status = observation.job.status
+    if status.cluster_number == 0:
+        return 1
+    if observation.cluster(status.cluster_number) is not None:
+        return None
+    return status.cluster_number if status.cluster_uid is None else status.cluster_number + 1
+
+
+def waiting_for_cluster(observation: Observation, number: int) -> Wait | None:
+    """Why the cluster cannot take an attempt yet; None where it can."""
+    cluster = observation.cluster(number)
+    if cluster is None or not cluster.ready:
+        return Wait(reason="ClusterNotReady", message=describe(cluster), requeue=timedelta(seconds=5))
+    state = observation.monitor.state
+    if observation.monitor.reach is not Reach.OK or state is None:
+        return Wait(reason="MonitorUnreachable", message=observation.monitor.message, requeue=timedelta(seconds=2))
+    if state.lock is LockState.HELD:
+        return Wait(
+            reason="DriverStillRunning",
+            message="an earlier driver has not ended yet",
+            requeue=timedelta(seconds=2),
+        )
+    return None
+
+
+def describe(cluster: RayClusterView | None) -> str:
+    """What a person should know of a cluster that is not ready."""
+    if cluster is None:
+        return "the RayCluster is being created"
+    if cluster.deleting:
+        return f"RayCluster {cluster.name} is being deleted"
+    if cluster.head is None:
+        return cluster.message or f"RayCluster {cluster.name} has no head pod yet"
+    if cluster.head.failed:
+        return f"head pod {cluster.head.name} failed: {cluster.head.message}"
+    if not cluster.head.ready:
+        return f"head pod {cluster.head.name} is not ready: {cluster.head.message or 'starting'}"
+    return f"{cluster.workers_ready} of {cluster.workers_desired} workers are ready"

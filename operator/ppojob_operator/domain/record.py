@@ -1,0 +1,265 @@
+"""The status that records a pass: what was observed, and the decision before its effect."""
+
+import statistics
+from collections.abc import Sequence
+from datetime import timedelta
+
+from ppojob_contract.journal import RowKind
+from ppojob_contract.protocol import StepRow
+from ppojob_operator.api.v1alpha1.status import (
+    AttemptStatus,
+    CheckpointPhase,
+    Checkpoints,
+    CheckpointStatus,
+    EvaluatedThrough,
+    GuardrailStatus,
+    Intent,
+    IntentKind,
+    Metrics,
+    PPOJobStatus,
+    Progress,
+    Verdict,
+)
+from ppojob_operator.domain.acceptance import cluster_hash, training_hash
+from ppojob_operator.domain.conditions import conditions
+from ppojob_operator.domain.decisions import (
+    AskToStop,
+    Begin,
+    CloseAttempt,
+    CreateCluster,
+    Decision,
+    Finish,
+    Settle,
+    StartAttempt,
+)
+from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.observation import Observation, silent
+from ppojob_operator.domain.phase import phase, summary
+from ppojob_operator.domain.targets import checkpoints, newest
+
+MAX_HISTORY = 20
+MAX_CHECKPOINTS = 50
+RECENT_STEPS = 20
+
+
+def record(observation: Observation, judgement: Judgement, decision: Decision) -> PPOJobStatus:
+    """The next status. Phase, message and conditions are derived from the rest, last."""
+    status = _observed(observation, judgement)
+    status = _decided(observation, status, decision)
+    status = status.model_copy(
+        update={
+            "phase": phase(observation, status),
+            "message": summary(status, decision),
+        }
+    )
+    return status.model_copy(update={"conditions": conditions(observation, judgement, decision, status)})
+
+
+def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
+    status = observation.job.status
+    update: dict[str, object] = {"observed_generation": observation.job.generation}
+    cluster = observation.cluster(status.cluster_number)
+    if cluster is not None:
+        update["cluster_uid"] = cluster.uid
+    if observation.accepted is None or status.attempt is None:
+        return status.model_copy(update=update)
+    attempt = _seen(observation, judgement, status.attempt)
+    update["attempt"] = attempt
+    update["checkpoints"] = _checkpoints(status, judgement)
+    update["guardrails"] = [_guardrail(item, observation, attempt) for item in judgement.assessments]
+    if judgement.last_row is not None:
+        rows = observation.monitor.rows.get(attempt.number, ())
+        update["evaluated_through"] = EvaluatedThrough(attempt=attempt.number, step=judgement.last_row.step)
+        update["metrics"] = _metrics(judgement.last_row)
+        update["progress"] = _progress(observation, judgement.last_row.step, rows)
+    if judgement.attempt_state and judgement.attempt_state.outcome:
+        update["outcome"] = judgement.attempt_state.outcome.exit_class
+    if any(item.step > status.rollback_mark for item in judgement.confirmed):
+        update["rollbacks_since_progress"] = 0
+    return status.model_copy(update=update)
+
+
+def _seen(observation: Observation, judgement: Judgement, attempt: AttemptStatus) -> AttemptStatus:
+    if attempt.ended is not None:
+        return attempt
+    update: dict[str, object] = {}
+    job = observation.ray_job(attempt.number)
+    if job is not None:
+        update["job_uid"] = job.uid
+        if job.ended and attempt.driver_ended is None:
+            update["driver_ended"] = observation.now
+    if judgement.last_row is not None:
+        update["last_step"] = judgement.last_row.step
+        if attempt.first_step is None:
+            update["first_step"] = observation.now
+    return attempt.model_copy(update=update)
+
+
+def _checkpoints(status: PPOJobStatus, judgement: Judgement) -> Checkpoints:
+    if judgement.checkpoints is None:
+        return status.checkpoints
+    items = sorted(checkpoints(status, judgement), key=lambda item: (item.step, item.attempt))
+    return Checkpoints(
+        confirmed=newest(status, judgement, CheckpointPhase.CONFIRMED), items=_bounded(items, MAX_CHECKPOINTS)
+    )
+
+
+def _bounded(items: Sequence[CheckpointStatus], limit: int) -> list[CheckpointStatus]:
+    """The newest ones, Confirmed ones before others."""
+    by_worth = sorted(items, key=lambda item: (item.phase is CheckpointPhase.CONFIRMED, item.step, item.attempt))
+    return sorted(by_worth[-limit:], key=lambda item: (item.step, item.attempt))
+
+
+def _guardrail(item: Assessment, observation: Observation, attempt: AttemptStatus) -> GuardrailStatus:
+    verdict, message = item.verdict, ""
+    if silent(observation.monitor) and attempt.ended is None and attempt.first_step is not None:
+        verdict, message = Verdict.INCONCLUSIVE, f"no figures: {observation.monitor.message}"
+    elif item.missing:
+        verdict, message = Verdict.INCONCLUSIVE, f"no row has {item.guardrail.conditions[0].metric}"
+    elif item.breach is not None:
+        message = item.breach.summary
+    return GuardrailStatus(
+        name=item.guardrail.name,
+        verdict=verdict,
+        value=None if item.value is None else f"{item.value:.6g}",
+        failing_steps=item.failing,
+        step=item.step,
+        message=message[:1024],
+    )
+
+
+def _metrics(row: StepRow) -> Metrics:
+    def text(name: str) -> str | None:
+        value = row.values.get(name)
+        return None if value is None else f"{value:.6g}"
+
+    return Metrics(
+        reward_mean=text("rewardMean"),
+        reward_std=text("rewardStd"),
+        kl=text("kl"),
+        gradient_norm=text("gradNorm"),
+        response_length_mean=text("responseLengthMean"),
+        tokens_per_second=text("tokensPerSecond"),
+    )
+
+
+def _progress(observation: Observation, step: int, rows: Sequence[StepRow]) -> Progress:
+    accepted, before = observation.accepted, observation.job.status.progress
+    assert accepted is not None, "rows exist for accepted jobs only"
+    total = accepted.spec.training.total_steps
+    durations = [row.values["stepSeconds"] for row in rows if row.kind is RowKind.STEP and "stepSeconds" in row.values]
+    completion = None
+    if durations and step < total:
+        seconds = statistics.median(durations[-RECENT_STEPS:]) * (total - step)
+        completion = observation.now + timedelta(seconds=round(seconds))
+    unchanged = before is not None and before.step == step
+    return Progress(
+        step=step,
+        total_steps=total,
+        percent=100 * step // total,
+        last_step_time=before.last_step_time if unchanged and before else observation.now,
+        estimated_completion=before.estimated_completion if unchanged and before else completion,
+    )
+
+
+def _decided(observation: Observation, status: PPOJobStatus, decision: Decision) -> PPOJobStatus:
+    match decision:
+        case Begin(intent=new):
+            return _begun(status, new)
+        case AskToStop() if status.intent and status.intent.stop_requested is None:
+            return _with_intent(status, stop_requested=observation.now)
+        case CloseAttempt():
+            return _closed(observation, status)
+        case CreateCluster(number=number):
+            return _cluster(observation, status, number)
+        case StartAttempt():
+            return _started(observation, status, decision)
+        case Settle():
+            return status.model_copy(update={"intent": None})
+        case Finish(outcome=outcome):
+            return status.model_copy(update={"intent": None, "finished": observation.now, "outcome": outcome})
+        case _:
+            return status
+
+
+def _with_intent(status: PPOJobStatus, **update: object) -> PPOJobStatus:
+    assert status.intent is not None, "there is an intent to change"
+    return status.model_copy(update={"intent": status.intent.model_copy(update=update)})
+
+
+def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
+    update: dict[str, object] = {"intent": new}
+    if new.kind is IntentKind.ROLLBACK:
+        update |= {
+            "rollbacks": status.rollbacks + 1,
+            "rollbacks_since_progress": status.rollbacks_since_progress + 1,
+            "rollback_mark": new.step,
+        }
+    if new.kind is IntentKind.RESTART:
+        step = status.attempt.last_step or 0 if status.attempt else 0
+        before = 0 if step > status.restart_mark else status.restarts_since_progress
+        update |= {
+            "restarts": status.restarts + 1,
+            "restarts_since_progress": before + 1,
+            "restart_mark": max(step, status.restart_mark),
+        }
+    return status.model_copy(update=update)
+
+
+def _closed(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
+    """The attempt's RayJob is gone: its end becomes history."""
+    assert status.attempt is not None, "only an attempt is closed"
+    current = status.intent
+    result = status.outcome.value if status.outcome else "Unknown"
+    if current is not None and current.kind in {IntentKind.ROLLBACK, IntentKind.SUSPEND, IntentKind.SPEC_CHANGE}:
+        result = {"Rollback": "RolledBack", "Suspend": "Suspended", "SpecChange": "SpecChanged"}[current.kind.value]
+    elif current is not None and current.kind is IntentKind.RESTART:
+        result = current.reason
+    ended = status.attempt.model_copy(
+        update={
+            "ended": observation.now,
+            "result": result[:64],
+            "message": current.message[:1024] if current else "",
+        }
+    )
+    history = [*(item for item in status.attempts if item.number != ended.number), ended][-MAX_HISTORY:]
+    status = status.model_copy(update={"attempt": ended, "attempts": history})
+    return _with_intent(status, stopped=observation.now) if current else status
+
+
+def _cluster(observation: Observation, status: PPOJobStatus, number: int) -> PPOJobStatus:
+    assert observation.accepted is not None, "clusters are made for accepted jobs only"
+    if number == status.cluster_number:
+        return status
+    return status.model_copy(
+        update={
+            "cluster_number": number,
+            "cluster_uid": None,
+            "cluster_hash": cluster_hash(observation.accepted.spec),
+        }
+    )
+
+
+def _started(observation: Observation, status: PPOJobStatus, decision: StartAttempt) -> PPOJobStatus:
+    assert observation.accepted is not None, "attempts are started for accepted jobs only"
+    if status.attempt is not None and status.attempt.number == decision.number:
+        return status
+    attempt = AttemptStatus(
+        number=decision.number,
+        cluster=decision.cluster,
+        head_uid=decision.head_uid,
+        cause=status.intent.kind if status.intent else None,
+        resume=decision.resume,
+        training_hash=training_hash(observation.accepted.spec),
+        created=observation.now,
+    )
+    return status.model_copy(
+        update={
+            "attempt": attempt,
+            "intent": None,
+            "outcome": None,
+            "adjustments": list(decision.adjustments),
+            "guardrails": [],
+        }
+    )

@@ -1,0 +1,48 @@
+"""Which checkpoint an attempt goes on from."""
+
+import math
+
+from ppojob_operator.api.v1alpha1.status import CheckpointPhase, CheckpointStatus, PPOJobStatus, ResumePoint
+from ppojob_operator.domain.guardrails import Breach
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.lineage import contains, lineage
+
+
+def checkpoints(status: PPOJobStatus, judgement: Judgement) -> list[CheckpointStatus]:
+    """What is on the claim: as judged now, or as known from the last look."""
+    if judgement.checkpoints is None:
+        return list(status.checkpoints.items)
+    return [
+        CheckpointStatus(
+            attempt=item.ref.attempt,
+            step=item.ref.step,
+            phase=item.phase,
+            size_bytes=item.size_bytes,
+            message=item.message[:1024],
+        )
+        for item in judgement.checkpoints
+    ]
+
+
+def newest(
+    status: PPOJobStatus, judgement: Judgement, *phases: CheckpointPhase, before: float = math.inf
+) -> ResumePoint | None:
+    """The newest checkpoint of the current lineage in one of these phases and of an earlier step than `before`."""
+    segments = lineage(status)
+    found = [
+        item
+        for item in checkpoints(status, judgement)
+        if item.phase in phases and item.step < before and contains(segments, item.attempt, item.step)
+    ]
+    best = max(found, key=lambda item: (item.step, item.attempt), default=None)
+    return ResumePoint(attempt=best.attempt, step=best.step) if best else None
+
+
+def restart_point(status: PPOJobStatus, judgement: Judgement) -> ResumePoint | None:
+    """Where a run that did not go bad goes on: its newest whole checkpoint, proven or not, but not a suspect one."""
+    return newest(status, judgement, CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE)
+
+
+def rollback_target(status: PPOJobStatus, judgement: Judgement, breach: Breach) -> ResumePoint | None:
+    """The newest Confirmed checkpoint before the first bad row."""
+    return newest(status, judgement, CheckpointPhase.CONFIRMED, before=breach.first_step)
