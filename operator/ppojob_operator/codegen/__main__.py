@@ -1,0 +1,67 @@
+"""`python -m ppojob_operator.codegen [--check] [--root DIR]`: writes the generated files, or says which are stale."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ppojob_operator.codegen.crd import SIZE_LIMIT_BYTES, custom_resource_definition
+from ppojob_operator.codegen.reference import fields_page, figures_page, metrics_page
+from ppojob_operator.codegen.schema import UnsupportedSchema
+
+CRD_FILE = "crds/rlhf.dev_ppojobs.yaml"
+
+
+class _Plain(yaml.SafeDumper):
+    """Without anchors: not every reader of manifests follows them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def generated() -> dict[str, str]:
+    """Content of every generated file by its path in the repository. Raises UnsupportedSchema."""
+    crd = custom_resource_definition()
+    text = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+    if len(text.encode()) > SIZE_LIMIT_BYTES:
+        raise UnsupportedSchema(f"the CRD has {len(text.encode())} bytes, more than {SIZE_LIMIT_BYTES}")
+    root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return {
+        CRD_FILE: f"# Generated from the API's models: change them, then run `make generate`.\n---\n{text}",
+        "docs/fields.md": fields_page(root),
+        "docs/figures.md": figures_page(),
+        "docs/metrics.md": metrics_page(),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m ppojob_operator.codegen", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file differs")
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository's root (default: here)")
+    options = parser.parse_args(arguments)
+    try:
+        files = generated()
+    except UnsupportedSchema as error:
+        print(f"the API's models do not fit into a CRD: {error}", file=sys.stderr)
+        return 1
+    stale = [name for name, text in files.items() if _read(options.root / name) != text]
+    if options.check:
+        for name in stale:
+            print(f"{name} differs from what the code says: run `make generate` and commit it", file=sys.stderr)
+        return 1 if stale else 0
+    for name in stale:
+        path = options.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[name], encoding="utf-8")
+        print(f"wrote {name}")
+    return 0
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""The reference pages, from the same sources as the code: the CRD's schema, verl's key table, figures and metrics."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ppojob_contract.figures import FIGURES, Need
+from ppojob_contract.metrics import FROM_FIGURES, OPERATOR_METRICS, TRAINER_METRICS, Metric
+from ppojob_operator.codegen.schema import INT_OR_STRING, PRESERVE, Schema, children
+from ppojob_operator.render.verl import KEYS
+
+GENERATED = "<!-- Generated from the code: change the code, then run `make generate`. -->"
+
+_NEEDS = {
+    Need.REFERENCE: "a reference: `algorithm.kl.placement` other than None, or `algorithm.kl.monitor`",
+    Need.CRITIC: "`algorithm.estimator: GAE`",
+    Need.GROUPS: "`rollout.samplesPerPrompt` of 2 or more",
+    Need.VALIDATION: "`training.validateEverySteps`",
+    Need.DEVICE_MEMORY: "a device other than CPU",
+}
+
+
+_FIELDS_INTRODUCTION = (
+    "`apiVersion: rlhf.dev/v1alpha1`, `kind: PPOJob`. **Bold** fields are required. `[]` is an item of a list, `{}` a "
+    "value of a map. Of a running job, changed guardrails, rollback, failure policy, `checkpoints.confirmSteps` and "
+    "`suspend` take effect at once; any other change stops the attempt gracefully, and the next one goes on from the "
+    "newest complete checkpoint with it."
+)
+_FIGURES_INTRODUCTION = (
+    "What a guardrail's `metric` can name. A name with a slash is one of verl's own keys (`critic/returns/mean`) and "
+    "is looked up in what verl logs. Row N describes the weights after step N-1. A figure that the configuration can "
+    "never produce is refused; one that a step lacks is no observation, never a breach."
+)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown; a bar inside a cell is escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def fields_page(root: Schema) -> str:
+    """`docs/fields.md`: every field of spec and status."""
+    parts = [
+        GENERATED,
+        "# Fields of a PPOJob",
+        _FIELDS_INTRODUCTION,
+        "## Rules on the whole object",
+        _rules(root),
+    ]
+    for part in ("spec", "status"):
+        parts += _section(part, root["properties"][part])
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(name: str, node: Schema) -> Iterator[str]:
+    yield f"## {name}"
+    scalars = {key: child for key, child in node["properties"].items() if "properties" not in child}
+    yield _field_table(name, {**node, "properties": scalars})
+    if rules := _rules(node):
+        yield rules
+    for key, child in node["properties"].items():
+        if "properties" in child:
+            yield f"### {name}.{key}"
+            yield child.get("description", "")
+            yield _field_table(f"{name}.{key}", child)
+            yield _rules(child)
+
+
+def _field_table(path: str, node: Schema) -> str:
+    header = ["field", "type", "default", "meaning"]
+    with_verl = path.startswith("spec")
+    rows = [row if with_verl else row[:-1] for row in _rows(node, path, path)]
+    return table([*header, "verl key"] if with_verl else header, rows)
+
+
+def _rows(node: Schema, path: str, top: str) -> Iterator[list[str]]:
+    required = set(node.get("required", ()))
+    for child_path, child in children(node, path):
+        name = child_path.rsplit(".", 1)[-1]
+        shown = f"`{child_path.removeprefix(top).removeprefix('.')}`"
+        default = f"`{_plain(child['default'])}`" if child.get("default") not in (None, {}) else ""
+        meaning = " ".join(filter(None, [child.get("description", ""), *_messages(child)]))
+        if not child_path.endswith(("[]", "{}")):
+            yield [f"**{shown}**" if name in required else shown, _type(child), default, meaning, _verl(child_path)]
+        yield from _rows(child, child_path, top)
+
+
+def _messages(node: Schema) -> list[str]:
+    rules = [*node.get("x-kubernetes-validations", ()), *node.get("items", {}).get("x-kubernetes-validations", ())]
+    return [f"Rule: {rule['message']}." for rule in rules]
+
+
+def _rules(node: Schema) -> str:
+    return "\n".join(f"- {rule['message']}" for rule in node.get("x-kubernetes-validations", ()))
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else '""' if value == "" else str(value)
+
+
+def _type(node: Schema) -> str:
+    if node.get(INT_OR_STRING):
+        return "quantity"
+    if "enum" in node:
+        return ", ".join(node["enum"])
+    if node.get(PRESERVE):
+        return "any" if "type" not in node else "object, kept as it is"
+    match node["type"]:
+        case "array":
+            return _bounded("list", node, "minItems", "maxItems")
+        case "object":
+            return _bounded("map", node, "minProperties", "maxProperties") if "maxProperties" in node else "object"
+        case "string" if node.get("format"):
+            return str(node["format"])
+        case "string":
+            return _bounded("text", node, "minLength", "maxLength")
+        case kind:
+            return _bounded(kind, node, "minimum", "maximum")
+
+
+def _bounded(kind: str, node: Schema, low: str, high: str) -> str:
+    least, most = node.get(low), node.get(high)
+    above = ">" if node.get("exclusiveMinimum") else "≥"
+    limits = [
+        f"{above} {_number(least)}" if least is not None else "",
+        f"≤ {_number(most)}" if most is not None else "",
+    ]
+    shown = ", ".join(filter(None, limits))
+    return f"{kind}, {shown}" if shown else kind
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _verl(path: str) -> str:
+    field = path.removeprefix("spec.").removesuffix("[]")
+    return ", ".join(f"`{key.key}`" for key in KEYS if key.field == field)
+
+
+def figures_page() -> str:
+    """`docs/figures.md`: what `guardrails[].conditions[].metric` can name."""
+    rows = [
+        [
+            f"`{figure.name}`",
+            figure.help,
+            _NEEDS[figure.need] if figure.need else "",
+            f"`{figure.verl_key}`" if figure.verl_key else "computed by the trainer",
+            ", ".join(f"`{series}`" for series in _series(figure.name)),
+        ]
+        for figure in FIGURES.values()
+    ]
+    return "\n\n".join(
+        [
+            GENERATED,
+            "# Figures",
+            _FIGURES_INTRODUCTION,
+            table(["figure", "meaning", "needs", "source", "Prometheus"], rows),
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def _series(figure: str) -> Iterator[str]:
+    for metric in FROM_FIGURES:
+        for name, *values in metric.figures:
+            if name == figure:
+                own = metric.labels[len(metric.labels) - len(values) :]
+                labels = ",".join(f'{label}="{value}"' for label, value in zip(own, values, strict=True))
+                yield f"{metric.name}{{{labels}}}" if labels else metric.name
+
+
+def metrics_page() -> str:
+    """`docs/metrics.md`: every Prometheus metric."""
+    return "\n\n".join(
+        [
+            GENERATED,
+            "# Prometheus metrics",
+            "## Of a job (its monitor)",
+            "Labels `namespace` and `ppojob` say whose they are; an attempt is a value, not a label.",
+            _metric_table(TRAINER_METRICS),
+            "## Of the operator",
+            _metric_table(OPERATOR_METRICS),
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def _metric_table(metrics: Sequence[Metric]) -> str:
+    rows = [[f"`{m.name}`", m.type.value, ", ".join(f"`{x}`" for x in m.labels), m.help] for m in metrics]
+    return table(["metric", "type", "labels", "meaning"], rows)
