@@ -26,7 +26,7 @@ def read_samples(batch: Any) -> tuple[Samples, float | None]:
         groups=[key.split("_")[0] for key in keys],
         scores=[float(row.sum()) for row in data["rm_scores"].unbind()],
         lengths=[int(tag["response_len"]) for _, tag in kept],
-        failed=[_failed(extra) for extra in data["extra_fields"].tolist()],
+        failed=[_failed(extra) for extra in data["extra_fields"]],
     )
     if "ref_log_prob" not in data:
         return samples, None
@@ -57,5 +57,6 @@ def _flat(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _failed(extra: Any) -> bool:
+    extra = getattr(extra, "data", extra)  # tensordict may wrap what is not a tensor
     info = extra.get("reward_extra_info") if isinstance(extra, Mapping) else None
     return bool(info.get(FAILED_KEY)) if isinstance(info, Mapping) else False
