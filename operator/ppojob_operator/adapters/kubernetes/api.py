@@ -18,6 +18,11 @@ from kubernetes.aio import client, config
 from ppojob_operator.errors import ClusterUnavailable, LeadershipLost
 
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+CHANGE_SECONDS: Final = 5.0
+"""A change that is still on its way after this is given up: shorter than from a leader's end to the next one's start
+(`leadership.Timing`), so that two leaders' changes never mix.
+"""
+READ_SECONDS: Final = 20.0
 _PAGE: Final = 250
 MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -61,12 +66,10 @@ class Api:
         configuration: client.Configuration,
         *,
         requests: Requests,
-        timeout_seconds: float = 20.0,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client.ApiClient(configuration)
         self._requests = requests
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=min(5.0, timeout_seconds))
         self.may_write = may_write
 
     async def close(self) -> None:
@@ -129,8 +132,8 @@ class Api:
         where = f"{method} {path.partition('?')[0]}"
         code = "0"
         try:
-            async with asyncio.timeout(self._timeout.total):
-                response = await self._send(method, path, body, content)
+            async with asyncio.timeout(seconds := READ_SECONDS if body is None else CHANGE_SECONDS):
+                response = await self._send(method, path, body, content, seconds)
                 code, raw = str(response.status), await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ClusterUnavailable(f"{where}: {_reason(error)}") from error
@@ -144,8 +147,9 @@ class Api:
         headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": "ppojob-operator"}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = f"{self._client.configuration.host}{path}"
+        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CHANGE_SECONDS)
         sent = await self._client.rest_client.request(  # type: ignore[no-untyped-call]
-            method, url, headers=headers, body=None if body is None else dict(body), _request_timeout=self._timeout
+            method, url, headers=headers, body=None if body is None else dict(body), _request_timeout=limit
         )
         answer: aiohttp.ClientResponse = sent.response
         return answer

@@ -12,8 +12,8 @@ from typing import Any, Final
 from ppojob_operator.adapters.kubernetes.api import MERGE_PATCH, Api
 from ppojob_operator.adapters.kubernetes.kinds import EVENT, PPO_JOB
 from ppojob_operator.api.v1alpha1.resource import PPOJob
-from ppojob_operator.errors import ClusterUnavailable
 from ppojob_operator.domain.events import Event
+from ppojob_operator.errors import ClusterUnavailable
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,5 @@
 """From the API server's JSON to what the operator needs of it. Pure; small, since thousands are kept in memory."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
 from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
 from ppojob_operator.ports import Key
+from ppojob_operator.render import names
 
-_NUMBER = {"RayCluster": re.compile(r"-c(\d+)$"), "RayJob": re.compile(r"-a(\d+)$")}
 _NODE_TYPE = "ray.io/node-type"
 
 
@@ -65,7 +64,7 @@ def cluster_record(body: Mapping[str, Any]) -> ClusterRecord:
     return ClusterRecord(
         name=metadata["name"],
         uid=metadata["uid"],
-        number=_number("RayCluster", metadata["name"]),
+        number=names.cluster_number(metadata["name"]) or 0,
         deleting="deletionTimestamp" in metadata,
         workers_desired=sum(_workers(group) for group in body["spec"].get("workerGroupSpecs", [])),
         message=failure or status.get("reason", ""),
@@ -76,18 +75,12 @@ def _workers(group: Mapping[str, Any]) -> int:
     return 0 if group.get("suspend") else int(group.get("replicas", 0)) * int(group.get("numOfHosts", 1))
 
 
-def _number(kind: str, name: str) -> int:
-    """The number that a child's name ends in; 0 for names of other stages."""
-    found = _NUMBER[kind].search(name)
-    return int(found[1]) if found else 0
-
-
 def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
     metadata, status = body["metadata"], body.get("status", {})
     return RayJobView(
         name=metadata["name"],
         uid=metadata["uid"],
-        attempt=_number("RayJob", metadata["name"]),
+        attempt=names.attempt_number(metadata["name"]) or 0,
         deleting="deletionTimestamp" in metadata,
         job_status=status.get("jobStatus", ""),
         deployment_status=status.get("jobDeploymentStatus", ""),
