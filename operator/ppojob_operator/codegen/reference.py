@@ -6,7 +6,7 @@ from typing import Any
 from ppojob_contract.figures import FIGURES, Need
 from ppojob_contract.metrics import FROM_FIGURES, OPERATOR_METRICS, TRAINER_METRICS, Metric
 from ppojob_operator.codegen.schema import INT_OR_STRING, PRESERVE, Schema, children
-from ppojob_operator.render.verl import KEYS
+from ppojob_operator.domain.verl_keys import KEYS
 
 GENERATED = "<!-- Generated from the code: change the code, then run `make generate`. -->"
 

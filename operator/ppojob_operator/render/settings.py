@@ -9,6 +9,10 @@ from ppojob_operator.api.v1alpha1.spec import Device, ImagePullPolicy
 RAY_VERSION = "2.60.0"
 
 
+def _images() -> dict[Device, str]:
+    return {Device.CPU: "ppojob-trainer:cpu", Device.NVIDIA_GPU: "ppojob-trainer:cuda"}
+
+
 def _monitor_resources() -> dict[str, Any]:
     return {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
@@ -17,7 +21,7 @@ def _monitor_resources() -> dict[str, Any]:
 class RenderSettings:
     """From the operator's own configuration (the chart's values)."""
 
-    images: Mapping[Device, str]
+    images: Mapping[Device, str] = field(default_factory=_images)
     """Trainer image of each device; a device without one needs `trainer.image` in the spec."""
     image_pull_policy: ImagePullPolicy = ImagePullPolicy.IF_NOT_PRESENT
     monitor_resources: Mapping[str, Any] = field(default_factory=_monitor_resources)

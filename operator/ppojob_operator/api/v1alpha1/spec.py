@@ -19,7 +19,8 @@ from ppojob_operator.api.v1alpha1.base import (
     list_map,
     rules,
 )
-from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Reward, Rollout, Training
+from ppojob_operator.api.v1alpha1.reward import Reward
+from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Rollout, Training
 
 DEFAULT_KL_TARGET = 0.1
 """verl's, where `algorithm.kl.target` is not set."""
@@ -132,7 +133,7 @@ class ClusterSpec(Model):
     pod_template: Annotated[dict[str, Any], Field(json_schema_extra=FREE_FORM)] = Field(
         default_factory=dict,
         description="Laid over each pod's template: maps are merged, named items of lists by their name, other lists "
-        "are put after ours; the Ray container is called ray-head or ray-worker, the monitor monitor",
+        "are put after ours; the Ray container is called ray, the monitor (an init container) monitor",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is trained and how: model, data, reward, algorithm, training, rollout.
+"""What is trained and how: model, data, algorithm, training, rollout (`reward.py` has the reward).
 
 Fields keep verl's and the PPO literature's words; `docs/fields.md` and `render/verl.py` say which verl key each sets.
 """
@@ -12,15 +12,11 @@ from ppojob_operator.api.v1alpha1.base import (
     Count,
     Fraction,
     Model,
-    Name,
     NonNegative,
-    ObjectName,
     Path,
     Positive,
-    Seconds,
     Text,
     Whole,
-    list_map,
     rules,
 )
 
@@ -70,93 +66,6 @@ class Data(Model):
     seed: Whole = Field(default=42, description="Of the order of prompts")
     shuffle: bool = Field(default=True, description="Whether each epoch has another order of prompts")
     validation_max_rows: Count | None = Field(default=None, description="Validate on so many rows only")
-
-
-class RuleType(StrEnum):
-    """Rules that need no model."""
-
-    GSM8K = "GSM8K"
-    EXACT_MATCH = "ExactMatch"
-    REGEX = "Regex"
-
-
-class RegexMode(StrEnum):
-    """What a regular expression's reward is."""
-
-    MATCH = "Match"
-    SHARE = "Share"
-
-
-class RewardRule(Model):
-    """A reward computed from the response's text and the row's ground truth."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                "(self.type == 'Regex') == has(self.pattern)",
-                "pattern goes with type Regex, and only with it",
-                ".pattern",
-            ),
-            ("self.type == 'Regex' || !has(self.mode)", "mode goes with type Regex only", ".mode"),
-        )
-    )
-    type: RuleType = Field(
-        description="GSM8K: the number after '####' equals the ground truth; ExactMatch: the stripped response equals "
-        "it; Regex: see mode"
-    )
-    pattern: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
-        default=None, description="Python regular expression, for type Regex"
-    )
-    mode: RegexMode | None = Field(
-        default=None, description="Match (default): 1 where the pattern is found; Share: share of matched characters"
-    )
-
-
-class RewardFunction(Model):
-    """A user's Python function, run in trainer pods only."""
-
-    config_map: ObjectName = Field(description="ConfigMap in the job's namespace that holds the file")
-    key: Annotated[str, Field(min_length=4, max_length=253, pattern=r"^[-._a-zA-Z0-9]+\.py$")] = Field(
-        default="reward.py", description="The ConfigMap's key, a Python file"
-    )
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = Field(
-        default="compute_score",
-        description="Called with data_source, solution_str, ground_truth, extra_info; returns a number or a map with "
-        "'score'",
-    )
-
-
-class RewardModel(Model):
-    """A given reward model."""
-
-    path: Path = Field(description="Path in the trainer's pods")
-
-
-class RewardTerm(Model):
-    """One part of the reward."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                "[has(self.rule), has(self.__function__), has(self.model)].filter(x, x).size() == 1",
-                "set exactly one of rule, function, model",
-            ),
-        )
-    )
-    name: Name = Field(description="Also the name of the term's own figure")
-    weight: float = Field(default=1.0, description="Factor in the sum; may be negative")
-    rule: RewardRule | None = Field(default=None, description="A rule that needs no model")
-    function: RewardFunction | None = Field(default=None, description="A Python function from a ConfigMap")
-    model: RewardModel | None = Field(default=None, description="A reward model (not supported by this version)")
-
-
-class Reward(Model):
-    """Weighted sum of its terms."""
-
-    terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = Field(
-        description="Parts of the reward"
-    )
-    timeout_seconds: Seconds = Field(default=60, description="For one response")
 
 
 class Estimator(StrEnum):

@@ -1,6 +1,5 @@
 """What a spec means where it leaves a choice open: defaults that depend on other fields, and what follows from them."""
 
-from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.spec import DEFAULT_KL_TARGET, Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import Engine, Estimator, KLEstimate, KLPlacement
 
@@ -74,18 +73,3 @@ def engine(spec: PPOJobSpec) -> Engine:
 def gradient_checkpointing(spec: PPOJobSpec) -> bool:
     chosen = spec.training.gradient_checkpointing
     return chosen if chosen is not None else spec.cluster.device is not Device.CPU
-
-
-def spec_value(spec: PPOJobSpec, parameter: Parameter) -> float | None:
-    """The spec's value of an adjustable parameter; None where this configuration has no such parameter."""
-    match parameter:
-        case Parameter.LEARNING_RATE:
-            return spec.training.learning_rate
-        case Parameter.CRITIC_LEARNING_RATE:
-            return spec.training.critic_learning_rate if has_critic(spec) else None
-        case Parameter.KL_COEFFICIENT:
-            return spec.algorithm.kl.coefficient if kl_in_loss(spec) or kl_in_reward(spec) else None
-        case Parameter.ENTROPY_COEFFICIENT:
-            return spec.algorithm.entropy_coefficient
-        case Parameter.CLIP_RATIO:
-            return spec.algorithm.clip_ratio

@@ -1,0 +1,73 @@
+"""Which change of a spec needs what: hashes over accepted fields.
+
+Over the fields and not the rendering, so that a newer operator changes nothing of a running job. Only what differs
+from a field's default counts: writing a default out, or a field of a later version, changes no hash.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+
+_LENGTH = 16
+
+
+def spec_hash(spec: PPOJobSpec) -> str:
+    """Of the whole spec."""
+    return _hash({"spec": spec})
+
+
+def training_hash(spec: PPOJobSpec) -> str:
+    """Another one needs a new attempt."""
+    return _hash(
+        {
+            "training": spec.training,
+            "rollout": spec.rollout,
+            "algorithm": spec.algorithm,
+            "trainer": spec.trainer,
+            "data": spec.data,
+            "reward": spec.reward,
+            "model": spec.model,
+            "everySteps": spec.checkpoints.every_steps,
+        }
+    )
+
+
+def cluster_hash(spec: PPOJobSpec) -> str:
+    """Another one needs a new RayCluster: what is in its pods, reward functions' ConfigMaps included."""
+    trainer = spec.trainer
+    return _hash(
+        {
+            "cluster": spec.cluster,
+            "image": trainer.image,
+            "imagePullPolicy": trainer.image_pull_policy,
+            "imagePullSecrets": trainer.image_pull_secrets,
+            "env": trainer.env,
+            "storage": spec.storage,
+            "functions": {term.name: term.function.config_map for term in spec.reward.terms if term.function},
+        }
+    )
+
+
+def _hash(parts: Mapping[str, Any]) -> str:
+    text = json.dumps(_canonical(dict(parts)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return {
+            name: _canonical(getattr(value, name))
+            for name, field in type(value).model_fields.items()
+            if field.is_required() or getattr(value, name) != field.get_default(call_default_factory=True)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    return value.value if isinstance(value, Enum) else value

@@ -1,0 +1,93 @@
+"""The RayJob of an attempt: a cold start of training in a cluster that is there."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ppojob_contract.attempt import AttemptConfig, Resume
+from ppojob_contract.mailbox import CheckpointRef
+from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
+from ppojob_operator.api.v1alpha1.reward import RewardTerm
+from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
+from ppojob_operator.domain import effective
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.render import names, objects, pods, verl
+from ppojob_operator.render.raycluster import API_VERSION
+from ppojob_operator.render.settings import RenderSettings
+
+
+def render_attempt(
+    job: AcceptedJob,
+    *,
+    cluster_number: int,
+    attempt: int,
+    resume: ResumePoint | None,
+    adjustments: Sequence[ParameterValue],
+    settings: RenderSettings,  # noqa: ARG001 (as all renderers of Ray objects; an attempt's pods are the cluster's)
+) -> dict[str, Any]:
+    """`<base>-a<attempt>`, to be created once."""
+    base = names.base(job.name, job.uid)
+    name = names.job_name(base, attempt)
+    config = attempt_config(job, attempt=attempt, resume=resume, adjustments=adjustments)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "RayJob",
+        "metadata": objects.metadata(job, name, "attempt"),
+        "spec": {
+            "submissionMode": "HTTPMode",
+            "clusterSelector": {"ray.io/cluster": names.cluster_name(base, cluster_number)},
+            # The same id when it is created again: Ray then finds the job that ran and does not start a second one.
+            "jobId": name,
+            "entrypoint": TRAIN_ENTRYPOINT,
+            "runtimeEnvYAML": _runtime_environment(config),
+            "backoffLimit": 0,
+            "shutdownAfterJobFinishes": False,
+        },
+    }
+
+
+def attempt_config(
+    job: AcceptedJob, *, attempt: int, resume: ResumePoint | None, adjustments: Sequence[ParameterValue]
+) -> AttemptConfig:
+    """All that the trainer is told."""
+    spec = job.spec
+    checkpoint = CheckpointRef(attempt=resume.attempt, step=resume.step) if resume else None
+    return AttemptConfig(
+        namespace=job.namespace,
+        name=job.name,
+        uid=job.uid,
+        attempt=attempt,
+        root=pods.job_root(job),
+        overrides=verl.overrides(spec, first_attempt=attempt == 1),
+        reward_terms=[_term(term) for term in spec.reward.terms],
+        total_steps=spec.training.total_steps,
+        max_response_length=spec.data.max_response_length,
+        devices=effective.devices(spec),
+        devices_per_node=spec.cluster.devices_per_node,
+        nodes=spec.cluster.nodes,
+        settings={item.parameter.value: item.value for item in adjustments},
+        resume=Resume(checkpoint=checkpoint) if checkpoint else None,
+        graceful_stop_seconds=spec.graceful_stop_seconds,
+        startup_timeout_seconds=spec.failure_policy.startup_timeout_seconds,
+        step_timeout_seconds=spec.failure_policy.step_timeout_seconds,
+    )
+
+
+def _term(term: RewardTerm) -> dict[str, Any]:
+    """As the trainer reads it: a function by its path in the pods."""
+    value = term.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if term.function is not None:
+        value["function"] = {
+            "path": f"{pods.functions_folder(term.name)}/{term.function.key}",
+            "name": term.function.name,
+        }
+    return value
+
+
+def _runtime_environment(config: AttemptConfig) -> str:
+    """JSON, which is YAML. Ray replaces $NAME in values of environment variables by those of its own processes, so a
+    dollar sign (of a regular expression, say) is written as its escape in JSON; ASCII keeps YAML readers from
+    stumbling over escaped surrogate pairs.
+    """
+    value = json.dumps(config.to_json(), separators=(",", ":"), allow_nan=False).replace("$", "\\u0024")
+    return json.dumps({"env_vars": {ENV_ATTEMPT: value}}, ensure_ascii=False)
