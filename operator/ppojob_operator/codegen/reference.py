@@ -78,7 +78,7 @@ def _rows(node: Schema, path: str, top: str) -> Iterator[list[str]]:
     for child_path, child in children(node, path):
         name = child_path.rsplit(".", 1)[-1]
         shown = f"`{child_path.removeprefix(top).removeprefix('.')}`"
-        default = f"`{_plain(child['default'])}`" if child.get("default") not in (None, {}) else ""
+        default = "" if "default" not in child or "properties" in child else f"`{_plain(child['default'])}`"
         meaning = " ".join(filter(None, [child.get("description", ""), *_messages(child)]))
         if not child_path.endswith(("[]", "{}")):
             yield [f"**{shown}**" if name in required else shown, _type(child), default, meaning, _verl(child_path)]

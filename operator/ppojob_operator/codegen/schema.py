@@ -45,8 +45,11 @@ class _Generator(GenerateJsonSchema):
             del out["default"]
         factory = schema.get("default_factory")
         if isinstance(factory, type) and issubclass(factory, BaseModel):
-            # Without a default of its own an absent map would stay absent, and the defaults inside with it.
-            out["default"] = {}
+            # Without a default of its own an absent map would stay absent, and the defaults inside with it. Written out
+            # in full, since the API server evaluates CEL on a default as it stands.
+            out.pop("default", None)
+            if default := _without_empty(factory().model_dump(mode="json", by_alias=True, exclude_none=True)):
+                out["default"] = default
         return out
 
     def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
@@ -78,7 +81,6 @@ def structural(model: type[BaseModel], *, status: bool = False) -> Schema:
     """
     raw = model.model_json_schema(by_alias=True, schema_generator=_Generator)
     schema: Schema = _inline(raw, raw.get("$defs", {}), ())
-    _drop_empty_defaults(schema)
     if status:
         _as_status(schema)
     check(schema)
@@ -123,12 +125,10 @@ def _tidy(node: Schema) -> Schema:
     return node
 
 
-def _drop_empty_defaults(node: Schema) -> None:
-    """`default: {}` only where a default inside makes it worth writing into every stored object."""
-    for _, child in children(node, ""):
-        _drop_empty_defaults(child)
-    if node.get("default") == {} and not any("default" in child for child in node.get("properties", {}).values()):
-        del node["default"]
+def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
+    """Empty lists and maps are as good as absent, and need not be in every stored object."""
+    kept = {key: _without_empty(item) if isinstance(item, dict) else item for key, item in value.items()}
+    return {key: item for key, item in kept.items() if item not in ({}, [])}
 
 
 def _as_status(node: Schema) -> None:
