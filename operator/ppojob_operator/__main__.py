@@ -135,27 +135,28 @@ async def _until_installed(cluster: KubernetesCluster) -> None:
         told = missing
         return not missing
 
-    while not await _tried(complete):
-        await asyncio.sleep(RETRY_SECONDS)
-
-
-async def _tried(attempt: Callable[[], Awaitable[bool]]) -> bool:
-    try:
-        return await attempt()
-    except ClusterUnavailable as error:
-        logger.warning("will try again: %s", error)
-        return False
+    await _until(complete)
 
 
 async def _sync(parts: Parts) -> None:
-    """Fills the store and wakes the workers of all jobs."""
+    """Fills or corrects the store, and wakes the workers of what changed."""
 
-    async def once() -> bool:
+    async def listed() -> bool:
         for change in await parts.cluster.sync():
             handlers.tell(parts.workers, change)
         return True
 
-    while not await _tried(once):
+    await _until(listed)
+
+
+async def _until(done: Callable[[], Awaitable[bool]]) -> None:
+    """Tries again while the API server does not answer."""
+    while True:
+        try:
+            if await done():
+                return
+        except ClusterUnavailable as error:
+            logger.warning("will try again: %s", error)
         await asyncio.sleep(RETRY_SECONDS)
 
 

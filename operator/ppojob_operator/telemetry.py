@@ -176,10 +176,10 @@ class TelemetryServer:
         app.add_routes(
             [web.get("/metrics", self._metrics), web.get("/healthz", self._health), web.get("/readyz", self._health)]
         )
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         # All addresses, v6 too: the probes and the scrapes come from outside the pod.
-        site = web.TCPSite(self._runner, None, self._port, shutdown_timeout=1.0)
+        site = web.TCPSite(self._runner, None, self._port)
         await site.start()
         address: tuple[str, int] = self._runner.addresses[0]
         return address[1]

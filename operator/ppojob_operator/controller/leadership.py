@@ -102,6 +102,7 @@ class Leadership:
         self._observe(current)
         ours = current is not None and current.holder == self._identity
         if self._held is not None and not ours:
+            self._held = None
             raise LeadershipLost(f"the lease is held by {current.holder if current else 'nobody'}")
         if current is not None and not ours and not self._expired(current):
             return False

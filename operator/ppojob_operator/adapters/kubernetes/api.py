@@ -142,7 +142,7 @@ class Api:
         return _answer(where, response.status, raw, accept)
 
     async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, content: str
+        self, method: str, path: str, body: Mapping[str, Any] | None, content: str, seconds: float
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": "ppojob-operator"}
         await self._client.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)

@@ -1,0 +1,119 @@
+"""What the operator reads out of Ray objects and pods."""
+
+from typing import Any
+
+import pytest
+
+from ppojob_operator.adapters.kubernetes import views
+from tests.unit.adapters import objects
+
+
+def view(*pods: dict[str, Any], workers: int = 0) -> views.RayClusterView:
+    record = views.cluster_record(objects.cluster(workers=workers, number=3))
+    return views.cluster_view(record, [views.pod_record(pod) for pod in pods])
+
+
+def test_a_running_cluster() -> None:
+    found = view(objects.pod(), objects.pod(name="w1", head=False), workers=1)
+    assert found.head is not None
+    assert (found.number, found.head.ip, found.head.ready, found.head.failed) == (3, "10.0.0.1", True, False)
+    assert (found.workers_ready, found.workers_desired, found.ready) == (1, 1, True)
+
+
+def test_a_cluster_without_pods_has_no_head() -> None:
+    assert view().head is None
+
+
+def test_workers_wanted_are_counted_over_groups() -> None:
+    groups = [{"replicas": 2, "numOfHosts": 2}, {"replicas": 1}, {"replicas": 5, "suspend": True}]
+    assert views.cluster_record(objects.cluster() | {"spec": {"workerGroupSpecs": groups}}).workers_desired == 5
+
+
+def test_a_replaced_head_is_the_new_one() -> None:
+    old, new = objects.pod(name="old"), objects.pod(name="new", ready=False)
+    new["metadata"]["creationTimestamp"] = "2026-01-01T00:05:00Z"
+    for pods in ((objects.deleting(old), new), (new, objects.deleting(old))):
+        head = view(*pods).head
+        assert head is not None
+        assert head.name == "new"
+
+
+def test_a_head_that_is_being_deleted_is_not_ready() -> None:
+    head = view(objects.deleting(objects.pod())).head
+    assert head is not None
+    assert (head.ready, head.message) == (False, "the pod is being deleted")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Failed"},
+        {"containerStatuses": [{"name": "ray", "ready": False, "state": {"terminated": {"exitCode": 137}}}]},
+    ],
+)
+def test_a_dead_head_has_failed(status: dict[str, Any]) -> None:
+    head = view(objects.pod(**status)).head
+    assert head is not None
+    assert head.failed
+
+
+def test_the_monitors_restarts_are_not_rays() -> None:
+    statuses = [
+        {"name": "sidecar", "ready": True, "restartCount": 4, "state": {}},
+        {"name": "ray", "ready": True, "restartCount": 1, "state": {}},
+    ]
+    head = view(objects.pod(containerStatuses=statuses)).head
+    assert head is not None
+    assert head.restarts == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (
+            {
+                "containerStatuses": [],
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+                ],
+            },
+            "not scheduled: 0/1 nodes",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    {
+                        "name": "ray",
+                        "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off\npulling"}},
+                    }
+                ]
+            },
+            "container ray: ImagePullBackOff: Back-off pulling",
+        ),
+        ({"containerStatuses": [{"name": "ray", "state": {"waiting": {"reason": "PodInitializing"}}}]}, ""),
+        (
+            {
+                "initContainerStatuses": [
+                    {"name": "monitor", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+                ]
+            },
+            "container monitor ended: Error (1)",
+        ),
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "low on memory"),
+    ],
+)
+def test_why_a_pod_does_not_run(status: dict[str, Any], told: str) -> None:
+    assert views.pod_record(objects.pod(**status)).message == told
+
+
+def test_a_workers_trouble_is_the_clusters_message() -> None:
+    waiting = [{"name": "ray", "state": {"waiting": {"reason": "ErrImagePull"}}}]
+    found = view(objects.pod(), objects.pod(name="w1", head=False, containerStatuses=waiting), workers=1)
+    assert found.message == "worker w1: container ray: ErrImagePull"
+    assert not found.ready
+
+
+def test_a_ray_job() -> None:
+    body = objects.ray_job(attempt=12, jobStatus="FAILED", jobDeploymentStatus="Failed", message="exit 1")
+    found = views.ray_job_view(objects.deleting(body))
+    assert (found.attempt, found.deleting, found.ended, found.message) == (12, True, True, "exit 1")
