@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """A step's samples as they lie in TransferQueue (verl `trainer/ppo/v1/agent_loop_tq.py` writes them).
 
 Keys are `<prompt uid>_<session>_<output>`; padding rows carry the tag `is_padding`.

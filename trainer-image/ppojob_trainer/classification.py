@@ -1,7 +1,7 @@
 """Which exit class an exception is, from its type or, for errors of other processes, from its text.
 
 Ray hands on a remote failure as text with the remote traceback, so the type alone says little. The patterns are
-quotations of messages of torch, Ray, NCCL, gloo and vLLM; the first that fits decides.
+quotations of messages of torch, Ray, NCCL, gloo and vLLM; the first class that fits decides.
 """
 
 import errno
@@ -16,56 +16,50 @@ MESSAGE_LIMIT = 500
 
 _STORAGE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
 
-_PATTERNS: tuple[tuple[ExitClass, str], ...] = (
-    (
-        ExitClass.STORAGE_ERROR,
+_PATTERNS: dict[ExitClass, str] = {
+    ExitClass.STORAGE_ERROR: (
         r"No space left on device|Disk quota exceeded|Read-only file system|Stale file handle|Input/output error"
         r"|PytorchStreamWriter failed|unexpected pos \d+ vs \d+|PytorchStreamReader failed"
-        r"|OutOfDiskError|file in archive is not in a subdirectory|Error while deserializing header",
+        r"|OutOfDiskError|file in archive is not in a subdirectory|Error while deserializing header"
     ),
-    (
-        ExitClass.OUT_OF_MEMORY,
+    ExitClass.OUT_OF_MEMORY: (
         r"CUDA out of memory|torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|NPU out of memory"
         r"|DefaultCPUAllocator: (can't allocate|not enough) memory|ray\.exceptions\.OutOfMemoryError"
         r"|node running low on memory|Cannot allocate memory|\bMemoryError\b|OOM-killed|OOMKilled"
         r"|No available memory for the cache blocks|larger than the available KV cache memory"
-        r"|Free memory on device .* is less than desired|CUBLAS_STATUS_ALLOC_FAILED",
+        r"|Free memory on device .* is less than desired|CUBLAS_STATUS_ALLOC_FAILED"
     ),
-    (
-        ExitClass.HANG,
+    ExitClass.HANG: (
         r"Watchdog caught collective operation timeout|Timed out after \d+\s?(ms|milliseconds) waiting"
-        r"|GetTimeoutError|Timed out waiting \d+ms for (recv|send)|Wait timeout after",
+        r"|GetTimeoutError|Timed out waiting \d+ms for (recv|send)|Wait timeout after"
     ),
-    (
-        ExitClass.COMMUNICATION,
+    ExitClass.COMMUNICATION: (
         r"NCCL error|ncclSystemError|ncclRemoteError|ncclInternalError|ncclUnhandledCudaError|DistBackendError"
         r"|DistNetworkError|Connection reset by peer|Connection closed by peer|Broken pipe|Connection refused"
         r"|ActorDiedError|ActorUnavailableError|RayActorError|WorkerCrashedError|NodeDiedError|OwnerDiedError"
         r"|ObjectLostError|RpcError|GCS (server )?.*(unavailable|failed)|The actor died|worker died"
-        r"|EngineDeadError|EngineCore (encountered|died)",
+        r"|EngineDeadError|EngineCore (encountered|died)"
     ),
-    (
-        ExitClass.NON_FINITE,
-        r"probability tensor contains either `?inf`?, `?nan`?|Loss is (nan|inf)|(loss|gradient|grad_norm) is (nan|not finite)"
-        r"|non-finite|contains (NaN|nan)",
+    ExitClass.NON_FINITE: (
+        r"probability tensor contains either `?inf`?, `?nan`?|Loss is (nan|inf)"
+        r"|(loss|gradient|grad_norm) is (nan|not finite)"
+        r"|non-finite|contains (NaN|nan)"
     ),
-    (
-        ExitClass.DATA_ERROR,
+    ExitClass.DATA_ERROR: (
         r"ArrowInvalid|Parquet magic bytes not found|DatasetGenerationError|DataFilesNotFoundError"
         r"|Unable to find '.*\.(parquet|jsonl?)'|No such file or directory: '.*\.(parquet|jsonl?)'"
-        r"|All samples were filtered out|Train dataloader is empty",
+        r"|All samples were filtered out|Train dataloader is empty"
     ),
-    (
-        ExitClass.CONFIG_ERROR,
+    ExitClass.CONFIG_ERROR: (
         r"ConfigAttributeError|ConfigKeyError|ConfigTypeError|MissingMandatoryValue|InterpolationKeyError"
         r"|omegaconf\.errors|hydra\.errors|Unrecognized model in|is not a valid model identifier"
         r"|is not a local folder and is not a valid|can't be loaded because .*trust_remote_code"
         r"|must be divisible by|is not divisible by|should be larger than|Unknown (trainer|rollout mode|platform)"
-        r"|does not appear to have a file named",
+        r"|does not appear to have a file named"
     ),
-)
+}
 
-_COMPILED = tuple((exit_class, re.compile(pattern)) for exit_class, pattern in _PATTERNS)
+_COMPILED = tuple((exit_class, re.compile(pattern)) for exit_class, pattern in _PATTERNS.items())
 
 
 def classify(error: BaseException) -> tuple[ExitClass, str]:

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """The job's Ray cluster, seen from the entry process."""
 
 import os
@@ -6,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
-from ppojob_contract.attempt import AttemptConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ppojob_contract.attempt import AttemptConfig
 from ppojob_trainer.configuration import PLUGIN
 from ppojob_trainer.errors import CommunicationError
 

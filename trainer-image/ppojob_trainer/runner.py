@@ -1,12 +1,13 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """The Ray actor on the head node in which verl's loop runs."""
 
 import os
 from pathlib import Path
 from typing import Any
 
-from ppojob_contract import names
 from verl.trainer.main_ppo import TaskRunnerV1
 
+from ppojob_contract import names
 from ppojob_trainer import locks
 from ppojob_trainer.errors import CommunicationError
 
@@ -14,7 +15,11 @@ LOCK_WAIT_SECONDS = 60
 """For the runner of a killed entry to go: Ray ends a dead driver's actors within seconds."""
 
 
-class JobRunner(TaskRunnerV1.__ray_actor_class__):  # type: ignore[misc,name-defined]
+_VerlTaskRunner: Any = TaskRunnerV1.__ray_actor_class__
+"""The class inside what `@ray.remote` made of it."""
+
+
+class JobRunner(_VerlTaskRunner):
     """verl's task runner, which holds the runner lock for its life and says how training ended."""
 
     def __init__(self, attempt: str) -> None:

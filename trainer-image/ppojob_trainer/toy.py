@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """`python -m ppojob_trainer.toy FOLDER`: a model and data small enough to train on a processor in seconds.
 
 A random Qwen2 of 0.1 M parameters with its tokenizer, and additions of two numbers with distinct prompts: 256 rows to

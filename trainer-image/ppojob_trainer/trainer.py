@@ -1,20 +1,23 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """verl's synchronous trainer for one attempt: a journal, sealed checkpoints, settings, and a way out between steps.
 
 What ends a run early is an exception raised out of verl's `fit()` at a step boundary or while it waits for
 generation; `fit` here catches it and acts. verl's loop itself is never copied.
 """
 
-import functools
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ray
 import torch
 from omegaconf import open_dict
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
 from ppojob_contract import journal, names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.journal import Row, RowKind
@@ -23,14 +26,11 @@ from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.numbers import number, plain
 from ppojob_contract.parameters import Parameter
-from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.trainer_base import register_trainer
-from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-
 from ppojob_trainer import figures, sealing, settings
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.batch import read_samples, sessions
 from ppojob_trainer.errors import ConfigError, DataError
+from ppojob_trainer.heartbeats import show_life
 from ppojob_trainer.mailbox import POLL_SECONDS, Mailbox
 from ppojob_trainer.plugin.registration import register_rollout
 from ppojob_trainer.workers import ActorWorker, CriticWorker
@@ -38,30 +38,10 @@ from ppojob_trainer.workers import ActorWorker, CriticWorker
 REPLAY_POLL_SECONDS = 0.05
 """verl looks for finished samples every 2 s, with no key to change it: more than many a whole step."""
 
-_PHASES = (
-    "_init_dataloader",
-    "_init_resource_pool_mgr",
-    "_load_checkpoint",
-    "_balance_batch",
-    "_compute_old_log_prob",
-    "_compute_ref_log_prob",
-    "_compute_values",
-    "_compute_advantage",
-    "_update_critic",
-    "_update_actor",
-    "_save_checkpoint",
-    "_validate",
-    "on_init_end",
-    "on_sample_begin",
-    "on_sample_end",
-    "on_step_end",
-)
-"""Methods of verl's trainer at whose beginning and end the attempt is seen alive."""
-
 register_rollout()
 
 
-class LeaveFit(Exception):  # noqa: N818 - not an error
+class LeaveFit(Exception):
     """Raised out of verl's loop; `JobTrainer.fit` acts on it."""
 
 
@@ -88,16 +68,15 @@ class JobTrainer(PPOTrainerSync):
         self._last_figures: dict[str, float] = {}
         self._unsealed: tuple[int, float] | None = None
         self._iterator_state: Any = None
-        for name in _PHASES:
-            setattr(self, name, self._with_heartbeat(getattr(self, name)))
+        show_life(self, self.files)
         super().__init__(config)
 
     # ---- verl's wiring ---------------------------------------------------------------------------------------------
 
     def _build_replay_buffer(self) -> Any:
-        """verl compares the mode with "sync" in seven places; this trainer is to count as that in all of them."""
+        """Verl compares the mode with "sync" in seven places; this trainer is to count as that in all of them."""
         self.trainer_mode = "sync"
-        buffer = super()._build_replay_buffer()
+        buffer: Any = super()._build_replay_buffer()
         buffer.poll_interval = REPLAY_POLL_SECONDS
         wait, done = buffer._wait_for_next_poll, -1  # noqa: SLF001
 
@@ -164,7 +143,7 @@ class JobTrainer(PPOTrainerSync):
         self.files.event(self.global_steps, "AttemptStarted", f"from {origin}; {in_force}")
 
     def _apply_settings(self) -> dict[str, float]:
-        """After every load: a checkpoint brings back the learning rate it was saved with. Returns the rates in force."""
+        """After every load, since a checkpoint brings back the rate it was saved with. Returns the rates in force."""
         given = dict(self.attempt.settings)
         algorithm, actor = self.config.algorithm, self.config.actor_rollout_ref.actor
         settings.check(
@@ -215,7 +194,7 @@ class JobTrainer(PPOTrainerSync):
         self.mailbox.acknowledge(command, "Refused", message="this trainer does not roll back in process")
 
     def _save_and_stop(self, stop: StopRequested) -> None:
-        """verl's counter is at the step that was about to begin or had only begun to generate."""
+        """Verl's counter is at the step that was about to begin or had only begun to generate."""
         self.global_steps -= 1
         step = self.global_steps
         self.files.event(step, "Stopping", "asked by a command" if stop.command else "asked by SIGTERM")
@@ -264,9 +243,7 @@ class JobTrainer(PPOTrainerSync):
         )
         return metrics
 
-    def _record(
-        self, kind: RowKind, step: int, epoch: int, own: dict[str, float], verl: dict[str, float]
-    ) -> None:
+    def _record(self, kind: RowKind, step: int, epoch: int, own: dict[str, float], verl: dict[str, float]) -> None:
         row = Row(kind=kind, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl)
         journal.append(self.files.layout.journal, row)
         self.files.beat()
@@ -312,21 +289,8 @@ class JobTrainer(PPOTrainerSync):
     def _world_size(self) -> int:
         return self.attempt.nodes * self.attempt.devices_per_node
 
-    def _with_heartbeat(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def phase(*args: Any, **kwargs: Any) -> Any:
-            self.files.beat()
-            try:
-                return method(*args, **kwargs)
-            finally:
-                self.files.beat()
-
-        return phase
-
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
     """Those of verl's metrics that are numbers (some are tables)."""
     scalars = {key: number(plain(value)) for key, value in metrics.items() if not isinstance(value, str | dict | list)}
     return {key: value for key, value in scalars.items() if value is not None}
-
-

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """verl's workers with calls of ours: set parameters after a load, and read device memory.
 
 Importing this module also registers what worker processes need of the plugin; it is imported there because Ray
@@ -7,11 +8,11 @@ unpickles the worker classes by name.
 from collections.abc import Mapping
 from typing import Any
 
-from ppojob_contract.parameters import Parameter
 from verl.plugin.platform import get_platform
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
+from ppojob_contract.parameters import Parameter
 from ppojob_trainer.plugin import engines
 from ppojob_trainer.plugin.registration import register_rollout
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """verl's FSDP engines where its own do not start: on a processor, and critics without flash-attn.
 
 Imported by the worker processes only (see `workers`).
@@ -20,7 +21,7 @@ _FSDP = ["fsdp", "fsdp2"]
 
 @contextmanager
 def _sdpa_value_head() -> Iterator[None]:
-    """verl `utils/model.py` `load_valuehead_model` asks for flash_attention_2, whatever the configuration says."""
+    """Verl `utils/model.py` `load_valuehead_model` asks for flash_attention_2, whatever the configuration says."""
     original = verl.utils.model.load_valuehead_model
 
     def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
@@ -72,7 +73,7 @@ if importlib.util.find_spec("flash_attn") is None:
 
 
 def use_gloo_alone() -> None:
-    """verl joins "cpu:gloo,<device>:<backend>", in which torch refuses the device `cpu` named twice."""
+    """Verl joins "cpu:gloo,<device>:<backend>", in which torch refuses the device `cpu` named twice."""
     original = verl.utils.distributed.initialize_global_process_group_ray
 
     def initialize(timeout_second: float | None = None, backend: str | None = None) -> None:

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """verl's two ends of the server in `hf_server`: the replica (driver) and the adapter (in each worker)."""
 
 import os
@@ -41,9 +42,7 @@ class HFReplica(RolloutReplica):
 class HFServerAdapter(BaseRollout):
     """Lives in the actor's worker and hands its weights to the replica's server."""
 
-    def __init__(
-        self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1, **_: Any
-    ) -> None:
+    def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1, **_: Any) -> None:
         super().__init__(config, model_config, device_mesh)
         rank = int(os.environ["RANK"])
         size = self.config.tensor_model_parallel_size * self.config.data_parallel_size

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
 """A processor as verl's platform (verl `plugin/platform/platform_base.py`). Device arguments are ignored: there is one.
 
 Ray counts devices as logical `GPU`s here too, because verl's own check of free resources knows no other name.

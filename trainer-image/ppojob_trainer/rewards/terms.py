@@ -59,7 +59,7 @@ def total(
     for term in terms:
         try:
             part = float(term.score(data_source, response, ground_truth, extra_info))
-        except Exception:  # noqa: BLE001 - whatever a user's function raises
+        except Exception:
             part = 0.0
             result[FAILED_KEY] = 1.0
             if not term.reported:
@@ -79,7 +79,7 @@ def _user_function(name: str, spec: Mapping[str, Any]) -> Score:
     module_spec.loader.exec_module(module)
     function = getattr(module, str(spec.get("name", "compute")), None)
     if not callable(function):
-        raise ValueError(f"reward term {name!r}: {path} has no function {spec.get('name', 'compute')!r}")
+        raise TypeError(f"reward term {name!r}: {path} has no function {spec.get('name', 'compute')!r}")
 
     def score(data_source: Any, response: str, ground_truth: Any, extra_info: Mapping[str, Any] | None) -> float:
         value = function(data_source, response, ground_truth, extra_info)

@@ -1,0 +1,79 @@
+"""`ppojob-stop [SECONDS]`: a pod's preStop hook. Asks the running attempt to stop and waits for its outcome.
+
+Exits 0 whatever happens: a hook that fails would only hide the reason for which the pod ends.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ppojob_contract import names
+from ppojob_contract.durable import write_json_once
+from ppojob_contract.layout import AttemptLayout, JobLayout
+from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.protocol import LockState
+from ppojob_trainer import locks
+from ppojob_trainer.attempt_files import AttemptFiles
+
+ENV_SECONDS = "PPOJOB_STOP_SECONDS"
+DEFAULT_SECONDS = 120.0
+
+
+def main() -> int:
+    """Deadline from the argument, else the environment, else 120 s."""
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get(ENV_SECONDS, "")
+    try:
+        seconds = float(given) if given else DEFAULT_SECONDS
+        root = Path(os.environ[names.ENV_JOB_ROOT])
+        print(stop(JobLayout(root), os.environ.get(names.ENV_POD_UID, "pod"), seconds), flush=True)
+    except (OSError, KeyError, ValueError) as error:
+        print(f"cannot stop: {error!r}", flush=True)
+    return 0
+
+
+def stop(
+    job: JobLayout,
+    pod_uid: str,
+    seconds: float,
+    lock_files: tuple[Path, ...] = (Path(names.DRIVER_LOCK), Path(names.RUNNER_LOCK)),
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Stops the newest attempt, if it runs; what came of it, for the log."""
+    running = newest_running(job)
+    if running is None:
+        return "no attempt is running"
+    number, layout = running
+    if _dead_here(lock_files):
+        return f"attempt {number} has no driver any more"
+    command = Command(id=f"prestop-{pod_uid}", kind=CommandKind.STOP)
+    if not write_json_once(layout.command, command.to_json()):
+        # The slot holds another command: the trainer's own way of a signal does not need it.
+        AttemptFiles(layout).stop_request.touch()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if layout.outcome.exists():
+            return f"attempt {number} has ended"
+        if _dead_here(lock_files):
+            return f"attempt {number}'s driver has gone without an outcome"
+        sleep(0.5)
+    return f"attempt {number} has not ended within {seconds:g} s"
+
+
+def newest_running(job: JobLayout) -> tuple[int, AttemptLayout] | None:
+    """The newest attempt, where it was started and has no outcome yet."""
+    attempts = job.attempts()
+    if not attempts:
+        return None
+    layout = job.attempt(attempts[-1])
+    return (attempts[-1], layout) if layout.started.exists() and not layout.outcome.exists() else None
+
+
+def _dead_here(lock_files: tuple[Path, ...]) -> bool:
+    """Seen gone. In a worker's pod there are no lock files, and nothing is known."""
+    return any(path.exists() for path in lock_files) and all(locks.state(path) is LockState.FREE for path in lock_files)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
