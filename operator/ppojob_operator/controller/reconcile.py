@@ -9,8 +9,8 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import PPOJobStatus
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.observe import Memory, Observer
-from ppojob_operator.domain.acceptance import spec_hash
 from ppojob_operator.domain.decisions import Decision, Wait
+from ppojob_operator.domain.hashes import spec_hash
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable

@@ -126,7 +126,7 @@ class Workers:
 
 def backoff(failures: int, jitter: float) -> timedelta:
     """Delay before the next try: doubles up to 30 s; `jitter` from 0 to 1 spreads it over its upper half."""
-    delay = min(FIRST_DELAY * 2 ** min(failures, 10), LONGEST_DELAY)
+    delay = min(FIRST_DELAY * (1 << min(failures, 10)), LONGEST_DELAY)
     return delay * (0.5 + 0.5 * jitter)
 
 

@@ -20,7 +20,6 @@ from ppojob_operator.api.v1alpha1.status import (
     Progress,
     Verdict,
 )
-from ppojob_operator.domain.acceptance import cluster_hash, training_hash
 from ppojob_operator.domain.conditions import conditions
 from ppojob_operator.domain.decisions import (
     AskToStop,
@@ -33,6 +32,7 @@ from ppojob_operator.domain.decisions import (
     StartAttempt,
 )
 from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.hashes import cluster_hash, training_hash
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.phase import phase, summary

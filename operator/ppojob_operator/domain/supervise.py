@@ -5,8 +5,8 @@ from datetime import timedelta
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import AttemptState
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind
-from ppojob_operator.domain.acceptance import cluster_hash, training_hash
 from ppojob_operator.domain.decisions import Begin, Decision, StartAttempt, Wait
+from ppojob_operator.domain.hashes import cluster_hash, training_hash
 from ppojob_operator.domain.intents import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement

@@ -1,0 +1,76 @@
+# `make` lists what there is. Every target sets up what it needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest
+SOURCES := operator trainer-image tests
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Main
+.PHONY: demo test
+demo: setup cluster-up images ## Train the example that goes bad, watch it being rolled back
+	$(BIN)/python -m tests.demo
+
+test: check verify-generated setup cluster-up images ## All tests, on a real cluster that is brought up first
+	$(PYTEST) tests/chart tests/integration tests/e2e
+
+##@ Daily
+.PHONY: check lint format type layering unit golden generate verify verify-generated
+check: setup lint type layering unit ## Lint, types, layering, quick tests (under a minute)
+
+lint: setup ## Ruff
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+format: setup ## Reformat and mend what can be mended
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+type: setup ## Mypy, strict
+	$(BIN)/mypy operator/ppojob_contract operator/ppojob_operator trainer-image/ppojob_trainer tests/cluster tests/support
+
+layering: setup ## Who may import whom (.importlinter)
+	PYTHONPATH=operator:trainer-image $(BIN)/lint-imports
+
+unit: setup ## Tests that need nothing but Python
+	$(PYTEST) -q tests/unit tests/properties tests/golden tests/contract
+
+golden: setup ## Rewrite the golden files from what is rendered now
+	$(PYTEST) -q tests/golden --update-golden
+
+generate: setup ## Rewrite what is generated: CRD, chart's copy of it, reference pages
+	cd operator && ../$(BIN)/python -m ppojob_operator.codegen
+
+verify-generated: setup
+	cd operator && ../$(BIN)/python -m ppojob_operator.codegen --check
+
+verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
+
+##@ Set-up
+.PHONY: setup lock images clean
+setup: $(VENV)/.ready ## Python environment in .venv
+
+$(VENV)/.ready: tests/requirements.txt tests/setup.sh
+	tests/setup.sh $(PYTHON) $(VENV)
+	touch $@
+
+lock: setup ## Lock the development environment anew
+	$(BIN)/pip install -q uv
+	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+		tests/requirements.in -o tests/requirements.txt
+
+images: ## Operator and trainer image, into the cluster
+	$(PYTHON) -m tests.cluster image operator
+	$(PYTHON) -m tests.cluster image trainer-cpu
+
+clean: cluster-down ## Stop the cluster, remove the environment; builds stay cached
+	rm -rf $(VENV)
+
+include tests/cluster/cluster.mk

@@ -1,0 +1,1 @@
+"""`python -m tests.demo`: the main job, watched from outside."""

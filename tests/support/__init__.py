@@ -1,0 +1,1 @@
+"""Builders, fakes and the way to the real cluster, for tests."""

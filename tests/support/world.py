@@ -1,0 +1,412 @@
+"""A small world behind the ports: an API server, KubeRay, a claim and trainers that do what a script says.
+
+Time passes only by `tick`. Everything that the controller does to the world goes through `effect`, where a test can
+make it crash before or after the effect, as a killed operator would.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import yaml
+from tests.support.builders import NOW, UID, raw_spec
+
+from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.journal import RowKind
+from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
+from ppojob_contract.names import ENV_ATTEMPT
+from ppojob_contract.outcomes import ExitClass, Outcome
+from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow, Steps
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.domain.events import Event
+from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
+from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorRefused, MonitorUnavailable
+from ppojob_operator.ports import Endpoint, Key
+from ppojob_operator.render import names
+
+Script = Callable[[int, int, Mapping[str, float]], dict[str, float]]
+"""(attempt, step, settings) to the figures of that step's row."""
+
+
+class Crash(Exception):
+    """The operator was killed here."""
+
+
+@dataclass
+class FakeCluster:
+    name: str
+    uid: str
+    number: int
+    head_uid: str
+    age: int = 0
+    deleting: bool = False
+    head_failed: bool = False
+
+
+@dataclass
+class FakeRayJob:
+    name: str
+    uid: str
+    attempt: int
+    head_uid: str
+    status: str = "RUNNING"
+    deleting: bool = False
+
+
+@dataclass
+class Attempt:
+    """What is on the claim of one attempt, and the trainer that writes it."""
+
+    config: AttemptConfig
+    head_uid: str
+    rows: list[StepRow] = field(default_factory=list)
+    step: int = 0
+    command: Command | None = None
+    stopping: int | None = None
+    outcome: Outcome | None = None
+    running: bool = True
+    silence: float = 0.0
+
+
+@dataclass
+class World:
+    """One namespace with one PPOJob."""
+
+    script: Script
+    spec: dict[str, Any] = field(default_factory=raw_spec)
+    name: str = "job"
+    start_seconds: int = 3
+    stop_seconds: int = 2
+    now: datetime = NOW
+    job: dict[str, Any] | None = None
+    clusters: dict[str, FakeCluster] = field(default_factory=dict)
+    ray_jobs: dict[str, FakeRayJob] = field(default_factory=dict)
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    checkpoints: dict[CheckpointRef, str | None] = field(default_factory=dict)
+    confirmed: list[CheckpointRef] = field(default_factory=list)
+    revisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+    tokens: dict[str, str] = field(default_factory=dict)
+    claim: bool = True
+    reachable: bool = True
+    crash_at: Callable[[int, str], str | None] = lambda _count, _what: None
+    effects: list[str] = field(default_factory=list)
+    overlaps: list[tuple[int, int]] = field(default_factory=list)
+    uids: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.job = {
+            "metadata": {
+                "namespace": "team",
+                "name": self.name,
+                "uid": UID,
+                "generation": 1,
+                "resourceVersion": "1",
+                "creationTimestamp": NOW.isoformat(),
+            },
+            "spec": self.spec,
+            "status": {},
+        }
+
+    @property
+    def key(self) -> Key:
+        return Key("team", self.name, UID)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        assert self.job is not None
+        status: dict[str, Any] = self.job["status"]
+        return status
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def edit(self, **blocks: Any) -> None:
+        """What a user's `kubectl apply` of another spec does."""
+        assert self.job is not None
+        self.job["spec"] = self.job["spec"] | blocks
+        self.job["metadata"]["generation"] += 1
+        self._touch()
+
+    def _touch(self) -> None:
+        assert self.job is not None
+        self.job["metadata"]["resourceVersion"] = str(int(self.job["metadata"]["resourceVersion"]) + 1)
+
+    def uid(self, kind: str) -> str:
+        return f"{kind}-{next(self.uids)}"
+
+    def effect(self, what: str) -> Callable[[], None]:
+        """Called before an effect; what it returns is called behind it."""
+        self.effects.append(what)
+        when = self.crash_at(len(self.effects), what)
+        if when == "before":
+            raise Crash(what)
+
+        def after() -> None:
+            if when == "after":
+                raise Crash(what)
+
+        return after
+
+    # ---- time ------------------------------------------------------------------------------------------
+
+    def tick(self, seconds: int = 1) -> None:
+        """Lets KubeRay and the trainers do a second's work, so many times."""
+        for _ in range(seconds):
+            self.now += timedelta(seconds=1)
+            self._kuberay()
+            for number, attempt in self.attempts.items():
+                if attempt.running:
+                    self._train(number, attempt)
+            running = [number for number, attempt in self.attempts.items() if attempt.running]
+            if len(running) > 1:
+                self.overlaps.append((running[0], running[1]))
+
+    def _kuberay(self) -> None:
+        for name, cluster in list(self.clusters.items()):
+            cluster.age += 1
+            if cluster.deleting:
+                self._kill_drivers(cluster.head_uid)
+                del self.clusters[name]
+        for name, job in list(self.ray_jobs.items()):
+            if job.deleting:
+                self._kill_attempt(job.attempt)
+                del self.ray_jobs[name]
+            elif (attempt := self.attempts.get(job.attempt)) is not None and not attempt.running:
+                good = attempt.outcome and attempt.outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
+                job.status = "SUCCEEDED" if good else "FAILED"
+
+    def _kill_drivers(self, head_uid: str) -> None:
+        for attempt in self.attempts.values():
+            if attempt.head_uid == head_uid:
+                attempt.running = False
+
+    def _kill_attempt(self, number: int) -> None:
+        if number in self.attempts:
+            self.attempts[number].running = False
+
+    def lose_head(self) -> None:
+        """The node of every head pod dies; KubeRay makes new pods."""
+        for cluster in self.clusters.values():
+            self._kill_drivers(cluster.head_uid)
+            cluster.head_uid, cluster.age = self.uid("pod"), 0
+
+    def _train(self, number: int, attempt: Attempt) -> None:
+        config = attempt.config
+        if attempt.command is not None and attempt.stopping is None:
+            attempt.stopping = self.stop_seconds
+        if attempt.stopping is not None:
+            attempt.stopping -= 1
+            if attempt.stopping <= 0:
+                if attempt.command is not None and attempt.command.save and attempt.step:
+                    self._save(number, attempt)
+                self._end(attempt, ExitClass.STOPPED)
+            return
+        if attempt.silence < self.start_seconds and not attempt.rows:
+            attempt.silence += 1
+            return
+        attempt.step += 1
+        values = {"gradNorm": 1.0, "stepSeconds": 1.0} | self.script(number, attempt.step, config.settings)
+        if "raise" in values:
+            self._end(attempt, list(ExitClass)[int(values["raise"])])
+            return
+        attempt.rows.append(StepRow(kind=RowKind.STEP, step=attempt.step, time=self.now.timestamp(), values=values))
+        if attempt.step % config.overrides["trainer.save_freq"] == 0 or attempt.step == config.total_steps:
+            self._save(number, attempt)
+        if attempt.step >= config.total_steps:
+            self._end(attempt, ExitClass.SUCCEEDED)
+
+    def _save(self, number: int, attempt: Attempt) -> None:
+        self.checkpoints.setdefault(CheckpointRef(attempt=number, step=attempt.step), None)
+
+    def _end(self, attempt: Attempt, how: ExitClass) -> None:
+        attempt.outcome = Outcome(exit_class=how, message=f"ended as {how.value}", step=attempt.step)
+        attempt.running = False
+
+    def submit(self, config: AttemptConfig, head_uid: str) -> None:
+        """Ray starts the entry, which refuses to start an attempt twice."""
+        if config.attempt in self.attempts:
+            return
+        resume = config.resume.checkpoint if config.resume else None
+        attempt = Attempt(config=config, head_uid=head_uid, step=resume.step if resume else 0)
+        self.attempts[config.attempt] = attempt
+        if resume is not None and self.checkpoints.get(resume, "missing") is not None:
+            self._end(attempt, ExitClass.STORAGE_ERROR)
+
+
+class FakeClusterPort:
+    """`ports.Cluster` over a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def get_job(self, key: Key) -> PPOJob | None:
+        job = self.world.job
+        if job is None or job["metadata"]["uid"] != key.uid:
+            return None
+        return PPOJob.from_object(json.loads(json.dumps(job)))
+
+    async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
+        world = self.world
+        assert world.job is not None
+        if job.resource_version != world.job["metadata"]["resourceVersion"]:
+            raise Conflict("the PPOJob changed")
+        after = world.effect("write_status")
+        world.job["status"] = json.loads(json.dumps(status))
+        world._touch()
+        if not world.phases or world.phases[-1] != status["phase"]:
+            world.phases.append(status["phase"])
+        after()
+        return PPOJob.from_object(json.loads(json.dumps(world.job)))
+
+    async def delete_job(self, job: PPOJob) -> None:
+        self.world.job = None
+
+    async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
+        return [self._view(item) for item in self.world.clusters.values()]
+
+    def _view(self, cluster: FakeCluster) -> RayClusterView:
+        head = HeadPod(
+            name=f"{cluster.name}-head",
+            uid=cluster.head_uid,
+            ip="10.0.0.1" if cluster.age >= 1 else None,
+            ready=cluster.age >= 2,
+            failed=cluster.head_failed,
+            restarts=0,
+        )
+        return RayClusterView(
+            name=cluster.name,
+            uid=cluster.uid,
+            number=cluster.number,
+            deleting=cluster.deleting,
+            head=head,
+            workers_ready=0,
+            workers_desired=0,
+        )
+
+    async def list_ray_jobs(self, key: Key) -> Sequence[RayJobView]:
+        return [
+            RayJobView(
+                name=job.name,
+                uid=job.uid,
+                attempt=job.attempt,
+                deleting=job.deleting,
+                job_status=job.status,
+                deployment_status="Running" if job.status == "RUNNING" else "Complete",
+            )
+            for job in self.world.ray_jobs.values()
+        ]
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        world, name = self.world, manifest["metadata"]["name"]
+        after = world.effect(f"create {manifest['kind']} {name}")
+        match manifest["kind"]:
+            case "Secret":
+                world.tokens.setdefault(name, "token")
+            case "RayCluster" if name not in world.clusters:
+                number = names.cluster_number(name)
+                assert number is not None
+                world.clusters[name] = FakeCluster(name, world.uid("cluster"), number, world.uid("pod"))
+            case "RayJob" if name not in world.ray_jobs:
+                self._submit(manifest)
+        after()
+
+    def _submit(self, manifest: dict[str, Any]) -> None:
+        world, name = self.world, manifest["metadata"]["name"]
+        environment = yaml.safe_load(manifest["spec"]["runtimeEnvYAML"])["env_vars"]
+        config = AttemptConfig.from_json(json.loads(environment[ENV_ATTEMPT]))
+        cluster = world.clusters[manifest["spec"]["clusterSelector"]["ray.io/cluster"]]
+        world.ray_jobs[name] = FakeRayJob(name, world.uid("job"), config.attempt, cluster.head_uid)
+        world.submit(config, cluster.head_uid)
+
+    async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        after = self.world.effect(f"delete {kind} {name}")
+        objects: dict[str, Any] = self.world.clusters if kind == "RayCluster" else self.world.ray_jobs
+        if name in objects and objects[name].uid == uid:
+            objects[name].deleting = True
+        after()
+
+    async def claim_exists(self, namespace: str, name: str) -> bool:
+        return self.world.claim
+
+    async def read_token(self, namespace: str, secret_name: str) -> str | None:
+        return self.world.tokens.get(secret_name)
+
+    async def save_revision(self, job: PPOJob, name: str, spec: dict[str, Any]) -> None:
+        self.world.revisions[name] = spec
+
+    async def load_revision(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return self.world.revisions.get(name)
+
+    async def emit(self, job: PPOJob, event: Event) -> None:
+        self.world.events.append(event)
+
+
+class FakeMonitorPort:
+    """`ports.Monitor` over a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def _reach(self) -> None:
+        if not self.world.reachable:
+            raise MonitorUnavailable("connection refused")
+
+    async def state(self, endpoint: Endpoint) -> State:
+        self._reach()
+        world = self.world
+        return State(
+            job_uid=UID,
+            pod_uid="pod",
+            lock=LockState.HELD if any(item.running for item in world.attempts.values()) else LockState.FREE,
+            attempts=tuple(self._attempt(number, item) for number, item in world.attempts.items()),
+            checkpoints=tuple(
+                CheckpointState(ref=ref, problem=problem, saving=False, size_bytes=1, world_size=1)
+                for ref, problem in world.checkpoints.items()
+            ),
+            confirmed=tuple(world.confirmed),
+        )
+
+    def _attempt(self, number: int, item: Attempt) -> AttemptState:
+        return AttemptState(
+            attempt=number,
+            rows=len(item.rows),
+            last_step=item.rows[-1].step if item.rows else None,
+            last_heartbeat_age_seconds=0.0,
+            command=item.command,
+            claimed_by=None,
+            ack=None,
+            outcome=item.outcome,
+        )
+
+    async def steps(
+        self, endpoint: Endpoint, attempt: int, after: int, *, metrics: Sequence[str], wait_seconds: float = 0.0
+    ) -> Steps:
+        self._reach()
+        rows = tuple(self.world.attempts[attempt].rows[after:]) if attempt in self.world.attempts else ()
+        return Steps(job_uid=UID, pod_uid="pod", attempt=attempt, after=after, rows=rows)
+
+    async def put_command(self, endpoint: Endpoint, attempt: int, command: Command) -> Command:
+        self._reach()
+        after = self.world.effect(f"command {command.kind.value} {attempt}")
+        item = self.world.attempts.get(attempt)
+        if item is None:
+            raise ClusterUnavailable("no such attempt yet")
+        if item.outcome is not None:
+            raise MonitorRefused("the attempt has ended")
+        item.command = item.command or command
+        after()
+        return item.command
+
+    async def revoke(self, endpoint: Endpoint, attempt: int) -> Claimant:
+        raise NotImplementedError("no test of this world revokes a command")
+
+    async def put_confirmed(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> None:
+        self._reach()
+        after = self.world.effect("confirm")
+        self.world.confirmed = list(checkpoints)
+        after()

@@ -1,0 +1,242 @@
+"""Whole stories: the real controller over a fake world, from `kubectl apply` to the end."""
+
+import pytest
+from tests.support.builders import raw_guardrail, raw_spec
+from tests.support.drive import Drive
+from tests.support.scripts import fails, healthy, runs_away
+from tests.support.world import World
+
+from ppojob_contract.mailbox import CheckpointRef
+from ppojob_contract.outcomes import ExitClass
+
+GUARDED = raw_spec(
+    guardrails=[raw_guardrail()],
+    rollback={"adjust": [{"parameter": "LearningRate", "multiply": 0.1}]},
+    training=raw_spec()["training"] | {"learningRate": 1e-3},
+)
+
+
+def reasons(world: World) -> list[str]:
+    return [event.reason for event in world.events]
+
+
+def conditions(world: World) -> dict[str, tuple[str, str]]:
+    return {item["type"]: (item["status"], item["reason"]) for item in world.status["conditions"]}
+
+
+async def test_a_healthy_run_succeeds_and_gives_its_cluster_back():
+    world = await Drive(World(healthy)).to_the_end()
+    assert world.phases == ["Provisioning", "Running", "Succeeded"]
+    assert conditions(world)["Complete"] == ("True", "Succeeded")
+    assert world.status["progress"] == world.status["progress"] | {"step": 30, "totalSteps": 30, "percent": 100}
+    assert world.status["checkpoints"]["confirmed"] == {"attempt": 1, "step": 30}
+    assert [ref.step for ref in world.confirmed] == [5, 10, 15, 20, 25, 30]
+    assert not world.clusters
+    assert not world.ray_jobs
+
+
+async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint():
+    world = await Drive(World(runs_away(18), spec=GUARDED)).to_the_end()
+    assert world.status["phase"] == "Succeeded"
+    assert (world.status["rollbacks"], world.status["attempt"]["number"]) == (1, 2)
+    assert world.status["attempt"]["resume"] == {"attempt": 1, "step": 10}
+    assert world.attempts[2].config.settings == {"LearningRate": pytest.approx(1e-4)}
+    assert world.phases == ["Provisioning", "Running", "RollingBack", "Running", "Succeeded"]
+    assert reasons(world).count("RollbackStarted") == 1
+    created = [what for what in world.effects if what.startswith("create RayCluster")]
+    assert len(created) == 1, "the cluster survives a rollback"
+    assert world.attempts[1].command is not None
+    assert not world.attempts[1].command.save, "a bad run's last step is not worth saving"
+    assert {item["phase"] for item in world.status["checkpoints"]["items"] if item["attempt"] == 1} == {
+        "Confirmed",
+        "Abandoned",
+    }
+    assert world.overlaps == []
+
+
+async def test_the_breach_is_found_although_nobody_looked():
+    drive = Drive(World(runs_away(18), spec=GUARDED))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.reachable = False
+    await drive.until(lambda world: world.attempts[1].step >= 29)
+    assert conditions(drive.world)["Healthy"] == ("Unknown", "Inconclusive")
+    assert drive.world.status["rollbacks"] == 0, "silence is never a breach"
+    drive.world.reachable = True
+    world = await drive.to_the_end()
+    assert (world.status["rollbacks"], world.status["attempt"]["resume"]["step"]) == (1, 10)
+    assert "Inconclusive" in reasons(world)
+
+
+async def test_silence_alone_rolls_nothing_back():
+    drive = Drive(World(healthy, spec=GUARDED))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 5)
+    drive.world.reachable = False
+    await drive.until(lambda world: world.status["guardrails"][0]["verdict"] == "Inconclusive")
+    drive.world.reachable = True
+    world = await drive.to_the_end()
+    assert (world.status["rollbacks"], world.status["restarts"]) == (0, 0)
+
+
+@pytest.mark.parametrize("rhythm", [1, 7, 100])
+async def test_the_same_decisions_at_any_rhythm(rhythm):
+    spec = GUARDED | {"training": GUARDED["training"] | {"totalSteps": 60}}
+    world = await Drive(World(runs_away(32), spec=spec)).to_the_end(at_most=rhythm)
+    assert world.status["rollbacks"] == 1
+    assert world.attempts[2].config.resume is not None
+    assert world.attempts[2].config.resume.checkpoint == CheckpointRef(attempt=1, step=25)
+
+
+async def test_a_dry_run_says_what_it_would_do():
+    spec = GUARDED | {"guardrails": [raw_guardrail(dryRun=True)]}
+    world = await Drive(World(runs_away(18), spec=spec)).to_the_end()
+    assert (world.status["rollbacks"], world.status["attempt"]["number"]) == (0, 1)
+    assert "RollbackDryRun" in reasons(world)
+
+
+async def test_a_warning_guardrail_only_warns():
+    spec = GUARDED | {"guardrails": [raw_guardrail(action="Warn")]}
+    world = await Drive(World(runs_away(18), spec=spec)).to_the_end()
+    assert world.status["rollbacks"] == 0
+    assert reasons(world).count("GuardrailBreached") == 1
+
+
+async def test_a_breach_before_any_confirmed_checkpoint_fails_with_the_way_out():
+    world = await Drive(World(runs_away(2), spec=GUARDED)).to_the_end()
+    assert world.status["phase"] == "Failed"
+    assert conditions(world)["Failed"] == ("True", "NoConfirmedCheckpoint")
+    message = next(item["message"] for item in world.status["conditions"] if item["type"] == "Failed")
+    assert "everySteps" in message
+    assert not world.clusters
+
+
+async def test_rollbacks_are_limited():
+    spec = GUARDED | {"rollback": {"limit": 2, "adjust": [{"parameter": "LearningRate", "multiply": 0.9}]}}
+    world = await Drive(World(runs_away(18, until_below=0.0), spec=spec)).to_the_end()
+    assert world.status["phase"] == "Failed"
+    assert conditions(world)["Failed"] == ("True", "RollbacksExhausted")
+    assert world.status["rollbacks"] == 2
+
+
+async def test_adjustments_do_not_compound_over_restarts():
+    def script(attempt, step, settings):
+        if attempt == 2 and step == 20:
+            return {"raise": float(list(ExitClass).index(ExitClass.COMMUNICATION))}
+        return runs_away(18)(attempt, step, settings)
+
+    world = await Drive(World(script, spec=GUARDED)).to_the_end()
+    assert world.status["phase"] == "Succeeded"
+    assert (world.status["attempt"]["number"], world.status["restarts"]) == (3, 1)
+    assert world.attempts[3].config.settings == {"LearningRate": pytest.approx(1e-4)}
+
+
+async def test_suspend_saves_and_frees_everything_and_resume_goes_on():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.edit(suspend=True)
+    world = await drive.until(lambda world: world.status["phase"] == "Suspended")
+    assert not world.clusters
+    stopped_at = world.attempts[1].step
+    assert CheckpointRef(attempt=1, step=stopped_at) in world.checkpoints
+    world.edit(suspend=False)
+    world = await drive.to_the_end()
+    assert world.status["attempt"]["resume"] == {"attempt": 1, "step": stopped_at}
+    assert (world.status["phase"], world.status["restarts"], world.status["attempt"]["cluster"]) == ("Succeeded", 0, 2)
+
+
+async def test_suspended_from_the_start_creates_nothing():
+    drive = Drive(World(healthy, spec=raw_spec(suspend=True)))
+    for _ in range(5):
+        await drive.step()
+    assert drive.world.status["phase"] == "Suspended"
+    assert set(drive.world.effects) == {"write_status"}
+
+
+async def test_a_lost_head_gets_a_new_cluster_and_the_newest_checkpoint():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.lose_head()
+    world = await drive.to_the_end()
+    assert world.status["phase"] == "Succeeded"
+    assert (world.status["restarts"], world.status["attempt"]["cluster"]) == (1, 2)
+    assert world.status["attempt"]["resume"] == {"attempt": 1, "step": 10}
+    assert world.overlaps == []
+
+
+@pytest.mark.parametrize("how", [ExitClass.CONFIG_ERROR, ExitClass.DATA_ERROR])
+async def test_what_cannot_end_differently_is_not_tried_again(how):
+    world = await Drive(World(fails({1}, 3, how))).to_the_end()
+    assert (world.status["phase"], world.status["restarts"]) == ("Failed", 0)
+    assert conditions(world)["Failed"] == ("True", how.value)
+
+
+async def test_restarts_without_progress_are_limited():
+    world = await Drive(World(fails(set(range(1, 20)), 8, ExitClass.OUT_OF_MEMORY))).to_the_end()
+    assert world.status["phase"] == "Failed"
+    assert conditions(world)["Failed"] == ("True", "OutOfMemory")
+    assert world.status["restarts"] == 3
+
+
+async def test_an_edit_of_training_goes_on_from_the_newest_checkpoint():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.edit(training=raw_spec()["training"] | {"learningRate": 5e-6})
+    world = await drive.to_the_end()
+    assert (world.status["attempt"]["number"], world.status["restarts"]) == (2, 0)
+    assert world.attempts[2].config.overrides["actor_rollout_ref.actor.optim.lr"] == 5e-6
+    assert "SpecChanged" in reasons(world)
+
+
+async def test_an_edit_of_guardrails_acts_at_once():
+    drive = Drive(World(runs_away(18), spec=GUARDED | {"guardrails": []}))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 25)
+    drive.world.edit(guardrails=[raw_guardrail()])
+    world = await drive.to_the_end()
+    assert (world.status["rollbacks"], world.status["attempt"]["number"]) == (1, 2)
+
+
+async def test_a_refused_edit_leaves_the_last_accepted_spec_in_force():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 5)
+    drive.world.edit(guardrails=[raw_guardrail(conditions=[{"metric": "nosuch", "above": 1.0}])])
+    await drive.until(lambda world: conditions(world)["Accepted"] == ("False", "InvalidSpec"))
+    world = await drive.to_the_end()
+    assert (world.status["phase"], world.status["attempt"]["number"]) == ("Succeeded", 1)
+
+
+async def test_an_invalid_spec_creates_nothing_and_says_why():
+    spec = raw_spec(guardrails=[raw_guardrail(conditions=[{"metric": "rewardMaen", "above": 1.0}])])
+    drive = Drive(World(healthy, spec=spec))
+    for _ in range(5):
+        await drive.step()
+    assert drive.world.status["phase"] == "Invalid"
+    message = next(item["message"] for item in drive.world.status["conditions"] if item["type"] == "Accepted")
+    assert "rewardMean" in message
+    assert set(drive.world.effects) == {"write_status"}
+
+
+async def test_a_missing_claim_is_named_and_waited_for():
+    drive = Drive(World(healthy))
+    drive.world.claim = False
+    for _ in range(3):
+        await drive.step()
+    assert "ppojob" in drive.world.status["message"]
+    assert conditions(drive.world)["ClusterReady"] == ("False", "ClaimNotFound")
+    drive.world.claim = True
+    assert (await drive.to_the_end()).status["phase"] == "Succeeded"
+
+
+async def test_a_damaged_checkpoint_is_passed_over():
+    drive = Drive(World(fails({1}, 13, ExitClass.COMMUNICATION)))
+    await drive.until(lambda world: CheckpointRef(attempt=1, step=10) in world.checkpoints)
+    drive.world.checkpoints[CheckpointRef(attempt=1, step=10)] = "actor/model.pt is missing"
+    world = await drive.to_the_end()
+    assert world.status["attempt"]["resume"] == {"attempt": 1, "step": 5}
+
+
+async def test_time_to_live_deletes_the_job():
+    drive = Drive(World(healthy, spec=raw_spec(ttlSecondsAfterFinished=60)))
+    await drive.to_the_end()
+    finished = drive.world.now
+    while drive.world.job is not None:
+        await drive.step()
+    assert (drive.world.now - finished).total_seconds() >= 60
