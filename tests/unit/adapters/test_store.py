@@ -1,11 +1,11 @@
 """The watched objects in memory."""
 
 import pytest
+from tests.unit.adapters import objects
+from tests.unit.adapters.objects import KEY
 
 from ppojob_operator.adapters.kubernetes.kinds import POD, PPO_JOB, RAY_CLUSTER, RAY_JOB
 from ppojob_operator.adapters.kubernetes.store import Change, Store
-from tests.unit.adapters import objects
-from tests.unit.adapters.objects import KEY
 
 
 @pytest.fixture

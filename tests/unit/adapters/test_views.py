@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.unit.adapters import objects
 
 from ppojob_operator.adapters.kubernetes import views
-from tests.unit.adapters import objects
 
 
 def view(*pods: dict[str, Any], workers: int = 0) -> views.RayClusterView:
