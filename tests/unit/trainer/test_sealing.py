@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+from tests.unit.trainer.builders import checkpoint, sealed_checkpoint
+
+from ppojob_contract.layout import JobLayout
+from ppojob_trainer import sealing
+from ppojob_trainer.errors import StorageError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return sealed_checkpoint(JobLayout(tmp_path).attempt(1), 1, 5, state={"KLCoefficient": 0.1})[0]
+
+
+def test_a_sealed_checkpoint_is_verified(folder: Path) -> None:
+    manifest = sealing.verified(folder)
+    assert (manifest.step, manifest.world_size, manifest.state) == (5, 1, {"KLCoefficient": 0.1})
+    assert set(manifest.files) == {"actor/model.pt", "data.pt"}
+
+
+def damage_cut(folder: Path) -> str:
+    (folder / "actor" / "model.pt").write_bytes(b"weig")
+    return "actor/model.pt has 4 bytes instead of 7"
+
+
+def damage_content(folder: Path) -> str:
+    (folder / "data.pt").write_bytes(b"iteratoR")
+    return "data.pt has another content"
+
+
+def damage_missing(folder: Path) -> str:
+    (folder / "data.pt").unlink()
+    return "data.pt is missing"
+
+
+def damage_manifest(folder: Path) -> str:
+    (folder / "manifest.json").write_text('{"attempt": 1')
+    return "manifest.json cannot be read"
+
+
+def damage_no_manifest(folder: Path) -> str:
+    (folder / "manifest.json").unlink()
+    return "manifest.json is missing"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [damage_cut, damage_content, damage_missing, damage_manifest, damage_no_manifest],
+    ids=lambda f: f.__name__,
+)
+def test_damage_is_named(folder: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(StorageError, match=damage(folder)):
+        sealing.verified(folder)
+
+
+def test_an_unsealed_checkpoint_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"manifest\.json is missing"):
+        sealing.verified(checkpoint(JobLayout(tmp_path).attempt(1), 1, 5))
