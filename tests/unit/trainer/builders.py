@@ -6,12 +6,19 @@ from typing import Any
 
 from ppojob_contract import journal
 from ppojob_contract.attempt import AttemptConfig, Resume
-from ppojob_contract.durable import write_json_once
+from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout, JobLayout
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.manifest import Manifest
 from ppojob_trainer import sealing
+
+
+def content(path: Path) -> Any:
+    """Of a JSON file that must be there."""
+    value = read_json(path)
+    assert value is not None
+    return value
 
 
 def attempt_config(root: Path, **changes: Any) -> AttemptConfig:

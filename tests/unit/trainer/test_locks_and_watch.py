@@ -3,7 +3,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.trainer.builders import attempt_config, event_row, resume_from, started, step_row
+from tests.unit.trainer.builders import attempt_config, content, event_row, resume_from, started, step_row
 
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import JobLayout
@@ -63,7 +63,7 @@ def test_a_stop_before_training_is_obeyed_at_once(tmp_path: Path) -> None:
     write_json_once(files.layout.command, STOP.to_json())
     with pytest.raises(Stopped):
         watch.check()
-    assert read_json(files.layout.ack)["result"] == "Done"
+    assert content(files.layout.ack)["result"] == "Done"
 
 
 def test_a_revoked_stop_is_not_obeyed(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_during_training_the_trainer_has_the_grace(tmp_path: Path) -> None:
     clock[0] = 61.0
     with pytest.raises(Stopped, match="grace"):
         watch.check()
-    assert read_json(files.layout.ack)["step"] == 1
+    assert content(files.layout.ack)["step"] == 1
 
 
 def test_sigterm_needs_no_command(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_prestop_puts_a_stop_and_waits(tmp_path: Path) -> None:
         AttemptFiles(layout).finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=1))
 
     assert stop(job, "pod-1", 5.0, (), trainer) == "attempt 1 has ended"
-    command = Command.from_json(read_json(layout.command))
+    command = Command.from_json(content(layout.command))
     assert (command.kind, command.id) == (CommandKind.STOP, "prestop-pod-1")
     assert slept
     assert stop(job, "pod-1", 5.0, (), trainer) == "no attempt is running"

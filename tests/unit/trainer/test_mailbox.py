@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.unit.trainer.builders import content
 
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import AttemptLayout
@@ -28,7 +29,7 @@ def test_claim_then_ack(layout: AttemptLayout) -> None:
     assert mailbox.claim(STOP)
     mailbox.acknowledge(STOP, "Done", step=7)
     assert read_json(layout.claim) == {"by": "Trainer", "id": "c1", "process": "runner"}
-    ack = read_json(layout.ack)
+    ack = content(layout.ack)
     assert (ack["id"], ack["kind"], ack["result"], ack["step"]) == ("c1", "Stop", "Done", 7)
     assert mailbox.look() is None
 

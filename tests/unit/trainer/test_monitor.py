@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.trainer.builders import checkpoint, event_row, sealed_checkpoint, started, step_row
+from tests.unit.trainer.builders import checkpoint, content, event_row, sealed_checkpoint, started, step_row
 
-from ppojob_contract.durable import read_json, write_json_once
+from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind
 from ppojob_contract.metrics import TRAINER_METRICS
@@ -68,7 +68,7 @@ async def test_an_empty_job(client: Client) -> None:
     assert (await client.get("/healthz")).status == 200
     found = await state(client)
     assert (found.job_uid, found.pod_uid, found.lock) == ("job-uid", "pod-uid", LockState.FREE)
-    assert found.attempts == found.checkpoints == found.confirmed == ()
+    assert not (found.attempts or found.checkpoints or found.confirmed)
     assert (await client.get("/metrics")).status == 200
 
 
@@ -208,7 +208,8 @@ async def test_a_command_is_put_once(client: Client, job: JobLayout) -> None:
 async def test_commands_that_cannot_be_put(client: Client, job: JobLayout) -> None:
     assert (await put(client, "/v1/command?attempt=1", STOP.to_json()))[0] == 404
     layout = started(job, 1)
-    for body in ({}, [], "x", {"id": "a", "kind": "Dance"}):
+    bodies: list[Any] = [{}, [], "x", {"id": "a", "kind": "Dance"}]
+    for body in bodies:
         assert (await put(client, "/v1/command?attempt=1", body))[0] == 400
     AttemptFiles(layout).finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=1))
     assert (await put(client, "/v1/command?attempt=1", STOP.to_json()))[0] == 410
@@ -227,7 +228,7 @@ async def test_confirmations_replace_each_other(client: Client, job: JobLayout) 
         assert await put(client, "/v1/confirmed", {"checkpoints": refs}) == (200, {"checkpoints": refs})
     assert (await state(client)).confirmed[-1] == CheckpointRef(attempt=1, step=10)
     assert (await put(client, "/v1/confirmed", {"checkpoints": [{"attempt": 1}]}))[0] == 400
-    assert read_json(job.confirmed)["checkpoints"][0]["step"] == 5
+    assert content(job.confirmed)["checkpoints"][0]["step"] == 5
 
 
 Series = dict[tuple[str, tuple[str, ...]], float]

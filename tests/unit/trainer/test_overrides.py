@@ -102,7 +102,7 @@ def test_effective_configuration_has_all_layers(tmp_path: Path) -> None:
     assert keys["actor_rollout_ref.actor.strategy"] == "fsdp2"
 
 
-leaves = st.none() | st.integers() | st.text(max_size=5) | st.just({})
+leaves: st.SearchStrategy[object] = st.none() | st.integers() | st.text(max_size=5) | st.just({})
 maps = st.dictionaries(st.sampled_from("abc"), leaves | st.dictionaries(st.sampled_from("abc"), leaves, max_size=2))
 
 

@@ -48,7 +48,7 @@ def test_a_share_is_between_0_and_1(response: str) -> None:
     "spec", [{"type": "Magic"}, {"type": "Regex", "pattern": "("}, {"type": "Regex", "pattern": "a", "mode": "Half"}]
 )
 def test_impossible_rules(spec: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="unknown|pattern"):
+    with pytest.raises(ValueError, match=r"unknown|pattern"):
         rule(spec)
 
 
