@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.support.builders import UID
+
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.acceptance import judge
 from ppojob_operator.domain.job import AcceptedJob
-
-from tests.support.builders import UID
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.yaml"))

@@ -1,0 +1,78 @@
+"""The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.run import Run
+
+from ppojob_contract.durable import read_json
+from ppojob_contract.journal import RowKind
+from ppojob_contract.manifest import NAME, Manifest, problems
+
+pytestmark = [pytest.mark.cluster, pytest.mark.e2e]
+
+
+def clusters(run: Run) -> list[str]:
+    return [item["metadata"]["uid"] for item in run.kube.items("rayclusters", run.namespace)]
+
+
+def test_rollback(rollback: Run) -> None:
+    rollback.apply()
+    rollback.wait_for_step(1)
+    before = clusters(rollback)
+    assert len(before) == 1
+    rollback.wait_for_step(1, attempt=2)
+    assert clusters(rollback) == before, "the RayCluster survives the rollback"
+    status = rollback.wait_for_end()
+    assert (status["phase"], status["attempt"]["number"], status["rollbacks"]) == ("Succeeded", 2, 1)
+    target = status["attempt"]["resume"]
+    _check_files(rollback, target["step"], status)
+    _check_prometheus(rollback, target["step"])
+    _check_story(rollback)
+
+
+def _check_files(run: Run, target: int, status: dict[str, Any]) -> None:
+    total = run.spec["training"]["totalSteps"]
+    rate = run.spec["training"]["learningRate"] * run.spec["rollback"]["adjust"][0]["multiply"]
+    config = read_json(run.layout.attempt(2).config)
+    assert config["resume"] == {"attempt": 1, "step": target, "weightsOnly": False}
+    assert {"attempt": 1, "step": target} in read_json(run.layout.confirmed)["checkpoints"]
+    steps = [row for row in run.journal(2) if row.kind is RowKind.STEP]
+    assert [row.step for row in steps] == list(range(target + 1, total + 1))
+    assert {round(row.figures["learningRate"], 12) for row in steps} == {round(rate, 12)}
+    folder = run.layout.attempt(2).checkpoint(total)
+    manifest = Manifest.from_json(json.loads((folder / NAME).read_text()))
+    assert (manifest.attempt, manifest.step, manifest.settings) == (2, total, {"LearningRate": pytest.approx(rate)})
+    assert problems(folder, manifest) == []
+    weights = "actor/model_world_size_1_rank_0.pt"
+    first_branch = run.layout.attempt(1).checkpoint(run.layout.attempt(1).saved_steps()[-1])
+    assert (folder / weights).read_bytes() != (first_branch / weights).read_bytes()
+    assert status["checkpoints"]["confirmed"]["attempt"] == 2
+
+
+def _check_prometheus(run: Run, target: int) -> None:
+    labels = f'namespace="{run.namespace}",ppojob="{run.name}"'
+
+    def highest(metric: str) -> list[float]:
+        return run.kube.values(f"max_over_time({metric}{{{labels}}}[20m])")
+
+    threshold = run.spec["guardrails"][0]["conditions"][0]["above"]
+    assert highest("ppojob_kl")[0] > threshold
+    assert highest("ppojob_reward_mean")[0] > 0
+    assert highest("ppojob_reward_std")[0] > 0
+    assert highest("ppojob_step") == [run.spec["training"]["totalSteps"]]
+    assert highest("ppojob_attempt") == [2]
+    assert highest("ppojob_rollbacks") == [1]
+    query = f'ppojob_checkpoint_step{{{labels},state="Confirmed"}}[20m]'
+    confirmed = run.kube.prometheus("query", query=query)["result"]
+    assert str(target) in {value for series in confirmed for _, value in series["values"]}
+
+
+def _check_story(run: Run) -> None:
+    reasons = run.reasons()
+    expected = ["Accepted", "ClusterCreated", "AttemptStarted", "FirstStep", "CheckpointConfirmed", "RollbackStarted"]
+    assert [reason for reason in expected if reason not in reasons] == []
+    assert reasons.count("RollbackStarted") == 1
+    assert "Succeeded" in reasons
+    assert "Failed" not in reasons
