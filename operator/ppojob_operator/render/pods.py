@@ -1,7 +1,7 @@
 """Pod templates of the Ray cluster: the Ray container, and in the head pod the monitor."""
 
-import copy
-from typing import Any
+import json
+from typing import Any, cast
 
 from ppojob_contract import names as contract
 from ppojob_contract.layout import job_folder
@@ -83,8 +83,9 @@ def _template(job: AcceptedJob, component: str, pod: dict[str, Any], overlay: di
         "priorityClassName": cluster.priority_class_name,
     }
     spec = common | {key: value for key, value in optional.items() if value} | pod
-    # Copied, since parts are constants of this module and callers may change what they get.
-    return copy.deepcopy(lay_over({"metadata": {"labels": objects.labels(job, component)}, "spec": spec}, overlay))
+    template = lay_over({"metadata": {"labels": objects.labels(job, component)}, "spec": spec}, overlay)
+    # A copy as plain JSON data, since parts are constants of this module and callers may change what they get.
+    return cast("dict[str, Any]", json.loads(json.dumps(template)))
 
 
 def _ray_container(

@@ -1,0 +1,300 @@
+"""Specs that cannot work: each is refused with the field and the fix. `bad` lays changes over a valid spec."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.support.builders import UID, raw_guardrail, raw_spec
+
+from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.api.v1alpha1.status import PPOJobStatus
+from ppojob_operator.domain.acceptance import accept, judge
+
+
+def problems(**blocks: Any) -> dict[str, str]:
+    _, found, _ = judge(raw_spec(**blocks))
+    return {problem.field: problem.message for problem in found}
+
+
+def warnings(**blocks: Any) -> dict[str, str]:
+    _, found, warned = judge(raw_spec(**blocks))
+    assert not found
+    return {warning.field: warning.message for warning in warned}
+
+
+def training(**fields: Any) -> dict[str, Any]:
+    return {**raw_spec()["training"], **fields}
+
+
+def data(**fields: Any) -> dict[str, Any]:
+    return {**raw_spec()["data"], **fields}
+
+
+def guardrails(metric: str = "kl", **fields: Any) -> list[dict[str, Any]]:
+    return [raw_guardrail(conditions=[{"metric": metric, "above": 0.2} | fields])]
+
+
+def term(**fields: Any) -> dict[str, Any]:
+    return {"terms": [{"name": "r"} | fields]}
+
+
+def overriding(key: str, value: Any = 1) -> dict[str, Any]:
+    return {"overrides": [{"key": key, "value": value}]}
+
+
+def adjusting(**fields: Any) -> dict[str, Any]:
+    return {"adjust": [{"parameter": "LearningRate", "multiply": 0.5} | fields]}
+
+
+def pods(**fields: Any) -> dict[str, Any]:
+    return {"device": "CPU", "podTemplate": fields}
+
+
+CONDITION = "spec.guardrails[kl].conditions[0]"
+TERM = "spec.reward.terms[r]"
+ADJUST = "spec.rollback.adjust[LearningRate]"
+TEMPLATE = "spec.cluster.podTemplate"
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    # what the schema says, too
+    ({"model": {}}, "spec.model.actor", "required"),
+    ({"colour": "red"}, "spec.colour", "not a field"),
+    ({"training": training(totalSteps=0)}, "spec.training.totalSteps", "greater than or equal to 1"),
+    ({"guardrails": [raw_guardrail(forSteps="x")]}, "spec.guardrails[kl].forSteps", "integer"),
+    ({"storage": {"claimName": ""}}, "spec.storage.claimName", "at least 1"),
+    ({"trainer": overriding("data.x", [1])}, "spec.trainer.overrides[data.x].value", "scalar"),
+    ({"trainer": overriding("data.x", "y" * 5000)}, "spec.trainer.overrides[data.x].value", "scalar"),
+    ({"cluster": {"sharedMemory": "ten"}}, "spec.cluster.sharedMemory", "pattern"),
+    ({"guardrails": [raw_guardrail(), raw_guardrail()]}, "spec.guardrails[kl]", "more than once"),
+    # guardrails
+    ({"guardrails": [raw_guardrail(conditions=[{"metric": "kl"}])]}, CONDITION, "no threshold"),
+    ({"guardrails": guardrails(above=1, below=2)}, f"{CONDITION}.below", "above"),
+    ({"guardrails": guardrails("kll")}, f"{CONDITION}.metric", "did you mean kl?"),
+    ({"guardrails": guardrails("reward_mean")}, f"{CONDITION}.metric", "did you mean rewardMean?"),
+    ({"guardrails": guardrails("zzz")}, f"{CONDITION}.metric", "docs/figures.md"),
+    (
+        {"guardrails": guardrails(), "algorithm": {"kl": {"placement": "None", "monitor": False}}},
+        f"{CONDITION}.metric",
+        "spec.algorithm.kl.monitor",
+    ),
+    (
+        {"guardrails": guardrails("valueLoss"), "algorithm": {"estimator": "ReinforcePlusPlus"}},
+        f"{CONDITION}.metric",
+        "spec.algorithm.estimator GAE",
+    ),
+    ({"guardrails": guardrails("validationReward")}, f"{CONDITION}.metric", "spec.training.validateEverySteps"),
+    ({"guardrails": guardrails("rewardGroupStd")}, f"{CONDITION}.metric", "spec.rollout.samplesPerPrompt"),
+    ({"guardrails": guardrails("deviceMemoryFraction")}, f"{CONDITION}.metric", "spec.cluster.device"),
+    (
+        {"guardrails": guardrails(above=0.1), "algorithm": {"kl": {"control": "Adaptive"}}},
+        f"{CONDITION}.above",
+        "spec.algorithm.kl.target",
+    ),
+    # rollback
+    ({"rollback": adjusting(set=1.0e-6)}, ADJUST, "exactly one"),
+    ({"rollback": {"adjust": [{"parameter": "LearningRate"}]}}, ADJUST, "exactly one"),
+    ({"rollback": adjusting(min=2, max=1)}, f"{ADJUST}.min", "max"),
+    ({"rollback": adjusting(multiply=-1)}, f"{ADJUST}.multiply", "negative"),
+    ({"rollback": adjusting(multiply=0)}, f"{ADJUST}.multiply", "above 0"),
+    (
+        {"rollback": {"adjust": [{"parameter": "LearningRate", "add": -1.0e-6}]}},
+        f"{ADJUST}.add",
+        "min",
+    ),
+    (
+        {"rollback": adjusting(parameter="CriticLearningRate"), "algorithm": {"estimator": "ReinforcePlusPlus"}},
+        "spec.rollback.adjust[CriticLearningRate].parameter",
+        "critic",
+    ),
+    (
+        {"rollback": adjusting(parameter="KLCoefficient"), "algorithm": {"kl": {"placement": "None"}}},
+        "spec.rollback.adjust[KLCoefficient].parameter",
+        "spec.algorithm.kl.placement",
+    ),
+    # algorithm
+    (
+        {
+            "model": {"actor": {"path": "/m"}, "critic": {"path": "/c"}},
+            "algorithm": {"estimator": "GRPO"},
+            "rollout": {"samplesPerPrompt": 2},
+        },
+        "spec.model.critic",
+        "GAE",
+    ),
+    ({"algorithm": {"estimator": "GRPO"}}, "spec.rollout.samplesPerPrompt", "2 or more"),
+    (
+        {"algorithm": {"kl": {"control": "Adaptive", "placement": "Loss"}}},
+        "spec.algorithm.kl.control",
+        "kl.placement Reward",
+    ),
+    ({"algorithm": {"kl": {"target": 0.1}}}, "spec.algorithm.kl.target", "Adaptive"),
+    ({"algorithm": {"clipRatioHigh": 0.1}}, "spec.algorithm.clipRatioHigh", "clipRatio"),
+    # verl's arithmetic
+    ({"training": training(miniBatchSize=6)}, "spec.training.miniBatchSize", "divide batchSize"),
+    (
+        {"cluster": {"device": "CPU", "devicesPerNode": 3}},
+        "spec.training.batchSize",
+        "3 devices",
+    ),
+    (
+        {"cluster": {"device": "CPU", "devicesPerNode": 16}},
+        "spec.training.miniBatchSize",
+        "16 devices",
+    ),
+    ({"training": training(microBatchSizePerDevice=3)}, "spec.training.microBatchSizePerDevice", "8 samples"),
+    (
+        {"training": training(logProbMicroBatchSizePerDevice=32)},
+        "spec.training.logProbMicroBatchSizePerDevice",
+        "16 samples",
+    ),
+    (
+        {"training": training(referenceMicroBatchSizePerDevice=5)},
+        "spec.training.referenceMicroBatchSizePerDevice",
+        "16 samples",
+    ),
+    # engines and devices
+    ({"rollout": {"engine": "VLLM"}}, "spec.rollout.engine", "spec.trainer.image"),
+    ({"rollout": {"engine": "Transformers"}, "cluster": {"device": "NvidiaGPU"}}, "spec.rollout.engine", "CPU"),
+    ({"training": training(strategy="FSDP")}, "spec.training.strategy", "FSDP2"),
+    ({"rollout": {"tensorParallelSize": 2}}, "spec.rollout.tensorParallelSize", "Transformers"),
+    (
+        {"rollout": {"tensorParallelSize": 2}, "cluster": {"device": "NvidiaGPU"}},
+        "spec.rollout.tensorParallelSize",
+        "1 devices",
+    ),
+    ({"cluster": {"device": "AscendNPU"}}, "spec.trainer.image", "AscendNPU"),
+    ({"cluster": {"device": "CPU", "resourceName": "x.y/z"}}, "spec.cluster.resourceName", "CPU"),
+    (
+        {"cluster": {"resources": {"limits": {"nvidia.com/gpu": 1}}}},
+        "spec.cluster.resources.limits[nvidia.com/gpu]",
+        "devicesPerNode",
+    ),
+    # data and rewards
+    ({"data": data(train=["train.parquet"])}, "spec.data.train[0]", "absolute"),
+    ({"data": data(train=["/data/${oc.env:HOME}"])}, "spec.data.train", "${"),
+    ({"reward": term()}, TERM, "exactly one"),
+    ({"reward": term(rule={"type": "GSM8K"}, model={"path": "/m"})}, TERM, "exactly one"),
+    ({"reward": term(model={"path": "/m"})}, f"{TERM}.model", "not supported"),
+    ({"reward": term(rule={"type": "Regex"})}, f"{TERM}.rule.pattern", "Regex"),
+    ({"reward": term(rule={"type": "GSM8K", "mode": "Share"})}, f"{TERM}.rule.mode", "Regex"),
+    ({"reward": term(rule={"type": "Regex", "pattern": "("})}, f"{TERM}.rule.pattern", "regular expression"),
+    # verl's own keys
+    ({"trainer": overriding("trainer.resume_mode", "auto")}, "spec.trainer.overrides[trainer.resume_mode]", "managed"),
+    ({"trainer": overriding("ray_kwargs.x")}, "spec.trainer.overrides[ray_kwargs.x]", "managed"),
+    (
+        {"trainer": overriding("actor_rollout_ref.actor.optim.lr")},
+        "spec.trainer.overrides[actor_rollout_ref.actor.optim.lr]",
+        "use spec.training.learningRate",
+    ),
+    (
+        {"trainer": overriding("data.train_batch_size")},
+        "spec.trainer.overrides[data.train_batch_size]",
+        "use spec.training.batchSize",
+    ),
+    (
+        {"trainer": overriding("data.truncation", "${oc.env:TOKEN}")},
+        "spec.trainer.overrides[data.truncation].value",
+        "interpolation",
+    ),
+    (
+        {"trainer": {"overrides": [{"key": f"data.x{n}", "value": "y" * 4000} for n in range(17)]}},
+        "spec.trainer.overrides",
+        "65536",
+    ),
+    # pods
+    ({"trainer": {"env": [{"name": "PPOJOB_UID", "value": "x"}]}}, "spec.trainer.env[PPOJOB_UID]", "operator"),
+    ({"trainer": {"env": [{"name": "RAY_ADDRESS"}]}}, "spec.trainer.env[RAY_ADDRESS]", "KubeRay"),
+    ({"cluster": pods(containers=[])}, f"{TEMPLATE}.containers", "metadata and spec"),
+    ({"cluster": pods(metadata={"name": "x"})}, f"{TEMPLATE}.metadata.name", "labels"),
+    ({"cluster": pods(metadata={"labels": {"ray.io/cluster": "x"}})}, f"{TEMPLATE}.metadata.labels", "found by"),
+    ({"cluster": pods(spec={"restartPolicy": "Always"})}, f"{TEMPLATE}.spec.restartPolicy", "cannot be changed"),
+    ({"cluster": pods(spec={"volumes": [{"name": "run"}]})}, f"{TEMPLATE}.spec.volumes[run]", "of this name"),
+    ({"cluster": pods(spec={"containers": [{"image": "x"}]})}, f"{TEMPLATE}.spec.containers[0].name", "required"),
+    ({"cluster": pods(spec={"containers": {}})}, f"{TEMPLATE}.spec.containers", "list"),
+    (
+        {"cluster": pods(spec={"containers": [{"name": "ray", "command": ["sh"]}]})},
+        f"{TEMPLATE}.spec.containers[ray].command",
+        "cannot be changed",
+    ),
+    (
+        {"cluster": pods(spec={"containers": [{"name": "ray", "volumeMounts": [{"mountPath": "/ppojob/run/"}]}]})},
+        f"{TEMPLATE}.spec.containers[ray].volumeMounts",
+        "mounts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("blocks", "field", "fix"), REFUSED, ids=[field for _, field, _ in REFUSED])
+def test_refused_with_the_field_and_the_fix(blocks: dict[str, Any], field: str, fix: str) -> None:
+    found = problems(**blocks)
+    matching = {key: message for key, message in found.items() if key == field or key.startswith(f"{field}[")}
+    assert matching, found
+    assert any(fix in message for message in matching.values()), found
+
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "the base": {},
+    "a verl key as metric": {"guardrails": guardrails("critic/returns/mean")},
+    "kl by monitoring alone": {"guardrails": guardrails(), "algorithm": {"kl": {"placement": "None"}}},
+    "adaptive with GAE's default placement": {"algorithm": {"kl": {"control": "Adaptive", "target": 0.05}}},
+    "a free verl key": {"trainer": overriding("data.truncation", "left")},
+    "token batches need no micro-batches": {
+        "trainer": overriding("actor_rollout_ref.actor.use_dynamic_bsz", True),
+        "training": training(microBatchSizePerDevice=3),
+    },
+    "numbers as quantities": {"cluster": {"device": "CPU", "resources": {"requests": {"cpu": 8, "memory": "1.5Gi"}}}},
+    "vLLM on CPU in an own image": {"rollout": {"engine": "VLLM"}, "trainer": {"image": "mine"}},
+    "an NPU in an own image": {"cluster": {"device": "AscendNPU"}, "trainer": {"image": "mine"}},
+    "a decrease with a floor": {"rollback": {"adjust": [{"parameter": "ClipRatio", "add": -0.05, "min": 0.05}]}},
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_accepted(name: str) -> None:
+    assert problems(**ACCEPTED[name]) == {}
+
+
+def test_warnings() -> None:
+    assert "unguarded" in warnings()["spec.guardrails"]
+    assert "unguarded" in warnings(guardrails=[raw_guardrail(dryRun=True)])["spec.guardrails"]
+    assert "repeat itself" in warnings(guardrails=[raw_guardrail()])["spec.rollback.adjust"]
+    assert warnings(guardrails=[raw_guardrail()], rollback=adjusting()) == {}
+    late = warnings(guardrails=[raw_guardrail()], rollback=adjusting(), checkpoints={"everySteps": 30})
+    assert "no target" in late["spec.checkpoints.everySteps"]
+    never = warnings(guardrails=[raw_guardrail(afterStep=29)], rollback=adjusting())
+    assert "never breached" in never["spec.guardrails[kl].afterStep"]
+
+
+def job(raw: dict[str, Any]) -> PPOJob:
+    return PPOJob(
+        namespace="ns",
+        name="job",
+        uid=UID,
+        generation=3,
+        resource_version="1",
+        created=datetime(2026, 1, 1, tzinfo=UTC),
+        deleting=False,
+        raw_spec=raw,
+        status=PPOJobStatus(),
+    )
+
+
+def test_an_accepted_job_has_its_generation() -> None:
+    accepted, found, warned = accept(job(raw_spec()))
+    assert accepted is not None
+    assert accepted.generation == 3
+    assert found == ()
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("raw", [{}, raw_spec(algorithm={"estimator": "GRPO"}), {"model": []}, raw_spec(data=None)])
+def test_a_refused_job_says_why_and_nothing_else(raw: dict[str, Any]) -> None:
+    accepted, found, warned = accept(job(raw))
+    assert accepted is None
+    assert found
+    assert warned == ()
+
+
+def test_a_problem_reads_as_a_sentence() -> None:
+    (problem,) = judge(raw_spec(training=training(miniBatchSize=6)))[1][:1]
+    assert str(problem) == "spec.training.miniBatchSize: must divide batchSize: 16 is no multiple of 6"
