@@ -44,12 +44,14 @@ def images_in_use(paths: Paths) -> set[str]:
 
 
 def layers(paths: Paths, reference: str) -> list[tuple[str, int]]:
-    """Digest and size of an image's layers, from the bottom up."""
+    """An image's layers from the bottom up: the digest of the uncompressed content, and the size as it was sent."""
     for line in ctr(paths, "images", "ls").splitlines()[1:]:
         words = line.split()
         if words[0] == reference:
             manifest = json.loads(ctr(paths, "content", "get", words[2]))
-            return [(layer["digest"], int(layer["size"])) for layer in manifest["layers"]]
+            config = json.loads(ctr(paths, "content", "get", manifest["config"]["digest"]))
+            sizes = [int(layer["size"]) for layer in manifest["layers"]]
+            return list(zip(config["rootfs"]["diff_ids"], sizes, strict=True))
     return []
 
 

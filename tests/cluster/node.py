@@ -21,6 +21,19 @@ from .shell import ClusterError, CommandError, run, tail, wait_until
 _KEPT_BY_STOP = {"containerd", "log", "bin"}
 START_STEPS = 3
 
+# Made on demand by containerd, CNI and the kubelet; ours to remove only when empty. Children before parents.
+_SHARED_FOLDERS = (
+    "/run/containerd/s",
+    "/run/containerd/runc/k8s.io",
+    "/run/containerd/runc",
+    "/run/containerd",
+    "/var/lib/cni/results",
+    "/var/lib/cni",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+)
+
 
 def start(paths: Paths, progress: Progress) -> None:
     """Start a fresh node: an empty store, but the images of the last one. Whatever was there before is removed."""
@@ -51,7 +64,7 @@ def stop(paths: Paths) -> None:
     _unmount_below(paths.cluster)
     network.remove()
     cgroups.remove()
-    _remove_traces_elsewhere()
+    _remove_traces_elsewhere(paths)
     if paths.cluster.exists():
         for entry in paths.cluster.iterdir():
             if entry.name not in _KEPT_BY_STOP:
@@ -179,13 +192,22 @@ def _remove_shim_sockets(paths: Paths) -> None:
             Path(address.removeprefix("unix://")).unlink(missing_ok=True)
 
 
-def _remove_traces_elsewhere() -> None:
-    """Two places whose path neither containerd nor the kubelet lets us choose."""
-    for file in Path("/var/lib/cni/results").glob(f"{CNI_NETWORK}-*"):
-        file.unlink(missing_ok=True)
+def _remove_traces_elsewhere(paths: Paths) -> None:
+    """Files whose place neither containerd nor the kubelet lets us choose, and the folders if that empties them."""
+    for file in Path("/var/lib/cni/results").iterdir() if Path("/var/lib/cni/results").exists() else ():
+        if str(paths.cluster) in file.read_text(errors="replace") or file.name.startswith(CNI_NETWORK):
+            file.unlink(missing_ok=True)
     for link in Path("/var/log/containers").glob("*.log"):
-        if link.is_symlink() and not link.exists():
+        if link.is_symlink() and link.readlink().is_relative_to(paths.cluster):
             link.unlink()
+    plugins = Path("/var/lib/kubelet/device-plugins")
+    # Another kubelet of this machine would have more than this in its folder.
+    if plugins.exists() and [entry.name for entry in plugins.parent.iterdir()] == [plugins.name]:
+        for name in ("kubelet.sock", "kubelet_internal_checkpoint"):
+            (plugins / name).unlink(missing_ok=True)
+    for folder in _SHARED_FOLDERS:
+        with contextlib.suppress(OSError):
+            Path(folder).rmdir()
 
 
 def _delete(entry: Path) -> None:
