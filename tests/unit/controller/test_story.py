@@ -55,10 +55,11 @@ async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint():
 
 
 async def test_the_breach_is_found_although_nobody_looked():
-    drive = Drive(World(runs_away(18), spec=GUARDED))
+    spec = GUARDED | {"training": GUARDED["training"] | {"totalSteps": 60}}
+    drive = Drive(World(runs_away(18), spec=spec))
     await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 12)
     drive.world.reachable = False
-    await drive.until(lambda world: world.attempts[1].step >= 29)
+    await drive.until(lambda world: world.attempts[1].step >= 40)
     assert conditions(drive.world)["Healthy"] == ("Unknown", "Inconclusive")
     assert drive.world.status["rollbacks"] == 0, "silence is never a breach"
     drive.world.reachable = True
