@@ -59,6 +59,9 @@ _PATTERNS: dict[ExitClass, str] = {
     ),
 }
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+"""Colours, which Ray puts into tracebacks."""
+
 _COMPILED = tuple((exit_class, re.compile(pattern)) for exit_class, pattern in _PATTERNS.items())
 
 
@@ -66,7 +69,8 @@ def classify(error: BaseException) -> tuple[ExitClass, str]:
     """Class and one-line message of a failure."""
     chain = list(_chain(error))
     for item in chain:
-        if isinstance(item, AttemptError):
+        # Ray's own wrapper is an instance too, with a traceback for a text; what it wraps comes later in the chain.
+        if isinstance(item, AttemptError) and _remote(item) is None:
             return item.exit_class, one_line(str(item))
     for item in chain:
         if isinstance(item, OSError) and item.errno in _STORAGE_ERRNOS:
@@ -87,7 +91,7 @@ def classify_text(text: str) -> ExitClass:
 
 def one_line(text: str) -> str:
     """The text on one line, cut to what a status can show."""
-    line = " ".join(text.split())
+    line = " ".join(_ESCAPES.sub("", text).split())
     return line if len(line) <= MESSAGE_LIMIT else f"{line[: MESSAGE_LIMIT - 1]}…"
 
 
@@ -108,7 +112,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(item))
         yield item
-        remote = getattr(item, "cause", None)
-        queue.append(remote if isinstance(remote, BaseException) else None)
+        queue.append(_remote(item))
         queue.append(item.__cause__)
         queue.append(item.__context__ if not item.__suppress_context__ else None)
+
+
+def _remote(error: BaseException) -> BaseException | None:
+    """What a wrapper of Ray's wraps."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else None

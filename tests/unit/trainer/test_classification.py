@@ -57,16 +57,23 @@ def test_our_own_errors_keep_their_class_through_wrapping(error: AttemptError) -
 
 
 def test_a_remote_cause_counts() -> None:
-    class RemoteError(Exception):
+    class RemoteError(StorageError):
         cause = StorageError("manifest.json is missing")
 
-    assert classify(RemoteError("traceback")) == (ExitClass.STORAGE_ERROR, "manifest.json is missing")
+    assert classify(RemoteError("\x1b[36mray::run()\x1b[39m File x, line 1")) == (
+        ExitClass.STORAGE_ERROR,
+        "manifest.json is missing",
+    )
 
 
 def test_message_is_the_last_named_line_and_short() -> None:
     text = "Traceback (most recent call last):\n  File x\nValueError: first\n\nRuntimeError: second   thing\n  noise"
     assert last_words(text) == "RuntimeError: second thing"
     assert len(classify(RuntimeError("x" * 5000))[1]) == MESSAGE_LIMIT
+
+
+def test_colours_of_ray_are_taken_out() -> None:
+    assert last_words("\x1b[36mray::run()\x1b[39m (pid=1)") == "ray::run() (pid=1)"
 
 
 def test_a_circle_of_causes_ends() -> None:

@@ -68,7 +68,9 @@ async def test_an_empty_job(client: Client) -> None:
     assert (await client.get("/healthz")).status == 200
     found = await state(client)
     assert (found.job_uid, found.pod_uid, found.lock) == ("job-uid", "pod-uid", LockState.FREE)
-    assert not (found.attempts or found.checkpoints or found.confirmed)
+    assert not found.attempts
+    assert not found.checkpoints
+    assert not found.confirmed
     assert (await client.get("/metrics")).status == 200
 
 
@@ -108,8 +110,8 @@ async def test_checkpoints(client: Client, job: JobLayout, tmp_path: Path) -> No
 
 async def test_a_foreign_manifest_is_a_problem_not_a_failure(client: Client, job: JobLayout) -> None:
     folder, _ = sealed_checkpoint(started(job, 1), 1, 5)
-    for content in ("[]", "{", '{"attempt": 1}'):
-        (folder / "manifest.json").write_text(content)
+    for text in ("[]", "{", '{"attempt": 1}'):
+        (folder / "manifest.json").write_text(text)
         (found,) = (await state(client)).checkpoints
         assert found.problem is not None
         assert found.world_size is None

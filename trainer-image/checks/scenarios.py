@@ -1,0 +1,175 @@
+"""Real verl on toy assets, end to end: `python checks/scenarios.py FOLDER [NAME...]`; about a minute a scenario.
+
+What it needs is said in `attempt.py`. Prints a line a scenario; the first failed assertion ends it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ppojob_contract import journal, names
+from ppojob_contract.durable import read_json, write_json_once
+from ppojob_contract.journal import Row, RowKind
+from ppojob_contract.layout import AttemptLayout, JobLayout
+from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.outcomes import Outcome
+from ppojob_contract.protocol import LockState
+from ppojob_trainer import locks, sealing
+
+HERE = Path(__file__).parent
+STOP = Command(id="check-stop", kind=CommandKind.STOP)
+
+
+class Run:
+    """One `ppojob-train` process."""
+
+    def __init__(self, root: Path, attempt: int, *options: str) -> None:
+        self.layout: AttemptLayout = JobLayout(root).attempt(attempt)
+        root.mkdir(parents=True, exist_ok=True)
+        self.log = root / f"attempt-{attempt}.log"
+        command = [sys.executable, str(HERE / "attempt.py"), str(root), str(attempt), *options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def rows(self) -> list[Row]:
+        return [row for row, _ in journal.read(self.layout.journal) if row.kind is RowKind.STEP]
+
+    def wait_for_rows(self, count: int) -> None:
+        wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None, 240)
+        assert len(self.rows()) >= count, self.log
+
+    def end(self) -> tuple[int, Outcome | None]:
+        code = self.process.wait(300)
+        value = read_json(self.layout.outcome)
+        return code, Outcome.from_json(value) if value else None
+
+    def expect(self, code: int, exit_class: str) -> Outcome:
+        found, outcome = self.end()
+        assert outcome is not None, self.log
+        assert (found, outcome.exit_class.value) == (code, exit_class), (found, outcome, self.log)
+        return outcome
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the deadline"
+        time.sleep(0.2)
+
+
+def stop_and_resume(folder: Path) -> None:
+    """A Stop saves at the boundary; the next attempt goes on from there with another learning rate."""
+    first = Run(folder, 1, "--steps", "200", "--save", "50")
+    first.wait_for_rows(4)
+    write_json_once(first.layout.command, STOP.to_json())
+    outcome = first.expect(0, "Stopped")
+    assert outcome.step == first.rows()[-1].step
+    sealing.verified(first.layout.checkpoint(outcome.step))
+    claim, ack = read_json(first.layout.claim), read_json(first.layout.ack)
+    assert claim
+    assert claim["by"] == "Trainer"
+    assert ack
+    assert (ack["id"], ack["result"], ack["step"]) == (STOP.id, "Done", outcome.step)
+
+    resume = f"1:{outcome.step}"
+    steps = outcome.step + 3
+    options = ("--steps", str(steps), "--resume", resume, "--settings", '{"LearningRate": 5e-4}')
+    second = Run(folder, 2, *options)
+    assert second.expect(0, "Succeeded").step == steps
+    rows = second.rows()
+    assert [row.step for row in rows] == list(range(outcome.step + 1, steps + 1))
+    assert {row.figures["learningRate"] for row in rows} == {5e-4}
+    assert {row.figures["criticLearningRate"] for row in rows} == {1e-3}
+    before, after = first.rows()[-1].figures["kl"], rows[0].figures["kl"]
+    assert before / 2 < after < before * 3, (before, after)
+
+    files = {path: path.stat().st_mtime_ns for path in second.layout.folder.rglob("*")}
+    third = Run(folder, 2, *options)
+    assert third.end()[0] == 3
+    assert files == {path: path.stat().st_mtime_ns for path in second.layout.folder.rglob("*")}
+
+    shard = first.layout.checkpoint(outcome.step) / "critic" / "optim_world_size_1_rank_0.pt"
+    os.truncate(shard, shard.stat().st_size - 10)
+    damaged = Run(folder, 3, "--steps", str(steps), "--resume", resume).expect(1, "StorageError")
+    assert "critic/optim_world_size_1_rank_0.pt" in damaged.message
+
+
+def refused(folder: Path) -> None:
+    """What cannot work ends with a word about why."""
+    unknown = Run(folder, 1, "--overrides", '{"actor_rollout_ref.actor.lerning_rate": 1}').expect(1, "ConfigError")
+    assert "actor_rollout_ref.actor.lerning_rate" in unknown.message
+    managed = Run(folder, 2, "--overrides", '{"trainer.resume_mode": "auto"}').expect(1, "ConfigError")
+    assert "trainer.resume_mode" in managed.message
+    missing = Run(folder, 3, "--resume", "1:5").expect(1, "StorageError")
+    assert "manifest.json is missing" in missing.message
+    small = Run(folder, 4, "--overrides", '{"data.train_batch_size": 512}').expect(1, "DataError")
+    assert "fewer than a batch of 512" in small.message
+    verl = Run(folder, 5, "--overrides", '{"actor_rollout_ref.actor.ppo_mini_batch_size": 64}').expect(1, "ConfigError")
+    assert "verl refuses" in verl.message
+
+
+def sigterm(folder: Path) -> None:
+    """SIGTERM saves at the boundary too, and during the start-up ends at once."""
+    training = Run(folder, 1, "--steps", "200", "--save", "50")
+    training.wait_for_rows(2)
+    training.process.send_signal(signal.SIGTERM)
+    outcome = training.expect(0, "Stopped")
+    sealing.verified(training.layout.checkpoint(outcome.step))
+
+    starting = Run(folder, 2)
+    wait_until(starting.layout.started.exists, 60)
+    time.sleep(10)
+    begin = time.monotonic()
+    starting.process.send_signal(signal.SIGTERM)
+    assert starting.expect(0, "Stopped").step == 0
+    assert time.monotonic() - begin < 15
+
+
+def deaths(folder: Path) -> None:
+    """A worker's death is an outcome; a killed entry leaves free locks within seconds."""
+    first = Run(folder, 1, "--steps", "200")
+    first.wait_for_rows(2)
+    subprocess.run(["pkill", "-9", "-f", "^ray::WorkerDict"], check=True)
+    first.expect(1, "Communication")
+
+    second = Run(folder, 2, "--steps", "200")
+    second.wait_for_rows(2)
+    second.process.kill()
+    second.process.wait()
+    lock_files = (Path(names.DRIVER_LOCK), Path(names.RUNNER_LOCK))
+    wait_until(lambda: all(locks.state(path) is LockState.FREE for path in lock_files), 30)
+    assert read_json(second.layout.outcome) is None
+
+
+def adaptive(folder: Path) -> None:
+    """Groups of samples with an adaptive KL coefficient, which verl does not save and the manifest does."""
+    options = ("--algorithm", "grpo", "--samples", "4", "--kl-in-reward", "--save", "3")
+    first = Run(folder, 1, "--steps", "3", *options)
+    first.expect(0, "Succeeded")
+    state = sealing.verified(first.layout.checkpoint(3)).state
+    assert state["KLCoefficient"] != 0.001
+    row = first.rows()[-1]
+    assert {"rewardGroupStd", "zeroVarianceGroupFraction", "kl", "klCoefficient"} <= set(row.figures)
+    second = Run(folder, 2, "--steps", "4", "--resume", "1:3", *options)
+    second.expect(0, "Succeeded")
+    assert second.rows()[0].figures["klCoefficient"] == state["KLCoefficient"]
+
+
+SCENARIOS = {function.__name__: function for function in (refused, stop_and_resume, sigterm, deaths, adaptive)}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]).absolute()
+    for name in sys.argv[2:] or SCENARIOS:
+        begin = time.monotonic()
+        SCENARIOS[name](folder / name)
+        print(json.dumps({"scenario": name, "seconds": round(time.monotonic() - begin)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Makes the CPU image small."""
