@@ -8,7 +8,15 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -21,6 +29,9 @@ from ppojob_operator.domain.decisions import Decision
 from ppojob_operator.ports import Key
 
 M = TypeVar("M", Gauge, Counter)
+
+# They would double the number of series, and nobody asks for them.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 VERDICT_VALUES: Final = {Verdict.HEALTHY: 0, Verdict.BREACHED: 1, Verdict.INCONCLUSIVE: 2, Verdict.WAITING: 3}
 _BUCKETS: Final = {

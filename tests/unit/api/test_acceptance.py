@@ -7,6 +7,7 @@ import pytest
 from tests.support.builders import UID, raw_guardrail, raw_spec
 
 from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.api.v1alpha1.spec import Device
 from ppojob_operator.api.v1alpha1.status import PPOJobStatus
 from ppojob_operator.domain.acceptance import accept, judge
 
@@ -285,6 +286,12 @@ def test_an_accepted_job_has_its_generation() -> None:
     assert accepted.generation == 3
     assert found == ()
     assert len(warned) == 1
+
+
+def test_a_device_that_the_operator_has_no_image_for() -> None:
+    _, (problem,), _ = accept(job(raw_spec()), imageless=[Device.CPU])
+    assert problem.field == "spec.trainer.image"
+    assert accept(job(raw_spec(trainer={"image": "mine"})), imageless=[Device.CPU])[0] is not None
 
 
 @pytest.mark.parametrize("raw", [{}, raw_spec(algorithm={"estimator": "GRPO"}), {"model": []}, raw_spec(data=None)])
