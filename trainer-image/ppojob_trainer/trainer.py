@@ -198,7 +198,8 @@ class JobTrainer(PPOTrainerSync):
         self.global_steps -= 1
         step = self.global_steps
         self.files.event(step, "Stopping", "asked by a command" if stop.command else "asked by SIGTERM")
-        if step > self.first_step and not self._is_sealed(step):
+        wanted = stop.command is None or stop.command.save
+        if wanted and step > self.first_step and not self._is_sealed(step):
             self.checkpoint_manager.abort_replicas()
             self.checkpoint_manager.sleep_replicas()
             self._save_checkpoint()

@@ -112,7 +112,7 @@ def _driver_done(observation: Observation, judgement: Judgement, attempt: Attemp
     """Nothing is left that could stop gracefully."""
     if judgement.attempt_state is not None and judgement.attempt_state.outcome is not None:
         return True
-    if attempt.driver_ended is not None:
+    if attempt.driver_ended is not None or _never_ran(observation, judgement):
         return True
     cluster = observation.cluster(attempt.cluster)
     return (
@@ -122,6 +122,12 @@ def _driver_done(observation: Observation, judgement: Judgement, attempt: Attemp
         or cluster.head.restarts > 0
         or cluster.head.uid != attempt.head_uid
     )
+
+
+def _never_ran(observation: Observation, judgement: Judgement) -> bool:
+    """The claim knows nothing of the attempt and no driver holds its lock: there is nobody to ask."""
+    state = observation.monitor.state
+    return state is not None and judgement.attempt_state is None and state.lock is LockState.FREE
 
 
 def _stop_overdue(observation: Observation, accepted: AcceptedJob, current: Intent) -> bool:

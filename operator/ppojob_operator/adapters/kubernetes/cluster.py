@@ -147,7 +147,9 @@ class KubernetesCluster:
         await self._delete(DELETABLE[kind], namespace, name, uid)
 
     async def _delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
-        options = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
+        # A RayCluster must not seem gone before its pods are: see docs/adr/0002-foreground-deletion.md.
+        policy = "Foreground" if kind is RAY_CLUSTER else "Background"
+        options = {"propagationPolicy": policy, "preconditions": {"uid": uid}}
         path = kind.path(namespace, name)
         answer = await self._api.change("DELETE", path, options, accept=_GONE_OR_CONFLICT)
         if answer.status in _GONE_OR_CONFLICT:
