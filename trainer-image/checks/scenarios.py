@@ -160,7 +160,23 @@ def adaptive(folder: Path) -> None:
     assert second.rows()[0].figures["klCoefficient"] == state["KLCoefficient"]
 
 
-SCENARIOS = {function.__name__: function for function in (refused, stop_and_resume, sigterm, deaths, adaptive)}
+def full_disk(folder: Path) -> None:
+    """A save that does not fit is a StorageError, and the outcome is written nevertheless. Needs root, to mount."""
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=7m", "tmpfs", str(folder)], check=True)
+    try:
+        first = Run(folder, 1, "--steps", "20", "--save", "1")
+        outcome = first.expect(1, "StorageError")
+        assert outcome.step >= 1
+        found = JobLayout(folder).attempt(1)
+        assert sealing.verified(found.checkpoint(1))
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+SCENARIOS = {
+    function.__name__: function for function in (refused, stop_and_resume, sigterm, deaths, adaptive, full_disk)
+}
 
 
 def main() -> None:

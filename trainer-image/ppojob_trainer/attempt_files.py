@@ -11,6 +11,8 @@ from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout
 from ppojob_contract.outcomes import Outcome
 
+RESERVE_BYTES = 64 * 1024
+
 
 class AttemptFiles:
     """The files of one attempt, from the trainer's side."""
@@ -23,9 +25,17 @@ class AttemptFiles:
         """Private to the trainer's processes: the entry got SIGTERM and asks the task runner to end."""
         return self.layout.folder / "stop-requested"
 
+    @property
+    def _reserve(self) -> Path:
+        """Space kept free for the outcome, which is most needed when the storage is full."""
+        return self.layout.folder / "reserve"
+
     def begin(self, who: dict[str, Any]) -> bool:
         """Takes the attempt; False where it has been started before, and then nothing was touched."""
-        return write_json_once(self.layout.started, {**who, "time": time.time(), "pid": os.getpid()})
+        if not write_json_once(self.layout.started, {**who, "time": time.time(), "pid": os.getpid()}):
+            return False
+        self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # not zeros, which a file system may store as a hole
+        return True
 
     def begun_training(self) -> bool:
         """The trainer has loaded everything and opened the journal: from here on it ends at step boundaries."""
@@ -57,6 +67,7 @@ class AttemptFiles:
 
     def finish(self, outcome: Outcome) -> None:
         """Writes the outcome, once: the first word stands."""
+        self._reserve.unlink(missing_ok=True)
         write_json_once(self.layout.outcome, outcome.to_json())
 
     def outcome(self) -> Outcome | None:

@@ -25,7 +25,7 @@ _PATTERNS: dict[ExitClass, str] = {
     ExitClass.OUT_OF_MEMORY: (
         r"CUDA out of memory|torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|NPU out of memory"
         r"|DefaultCPUAllocator: (can't allocate|not enough) memory|ray\.exceptions\.OutOfMemoryError"
-        r"|node running low on memory|Cannot allocate memory|\bMemoryError\b|OOM-killed|OOMKilled"
+        r"|node running low on memory|Cannot allocate memory|\bMemoryError\b|NODE_OUT_OF_MEMORY|OOMKilled"
         r"|No available memory for the cache blocks|larger than the available KV cache memory"
         r"|Free memory on device .* is less than desired|CUBLAS_STATUS_ALLOC_FAILED"
     ),

@@ -88,7 +88,12 @@ def _train(attempt: AttemptConfig, files: AttemptFiles, watch: Watch) -> dict[st
     files.beat()
     cluster.connect(config)
     _on_sigterm(files)  # Ray has just put its own handler there, which would end the process without an outcome
-    cluster.wait_for_devices(attempt, watch.check)
+
+    def waiting() -> None:
+        files.beat()
+        watch.check()
+
+    cluster.wait_for_devices(attempt, waiting)
     files.beat()
     return _run_verl(config, attempt, watch)
 

@@ -11,7 +11,7 @@ from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
-from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.attempt_files import RESERVE_BYTES, AttemptFiles
 from ppojob_trainer.errors import HangError
 from ppojob_trainer.stop import stop
 from ppojob_trainer.watch import Stopped, Watch
@@ -36,6 +36,14 @@ def test_an_attempt_begins_once(tmp_path: Path) -> None:
     before = files.layout.started.read_text()
     assert not AttemptFiles(files.layout).begin({"podUID": "q"})
     assert files.layout.started.read_text() == before
+
+
+def test_space_for_the_outcome_is_kept_free(tmp_path: Path) -> None:
+    files = AttemptFiles(JobLayout(tmp_path).attempt(1))
+    files.begin({})
+    assert (files.layout.folder / "reserve").stat().st_size == RESERVE_BYTES
+    files.finish(Outcome(exit_class=ExitClass.STORAGE_ERROR, message="full", step=3))
+    assert not (files.layout.folder / "reserve").exists()
 
 
 def test_the_first_outcome_stands(tmp_path: Path) -> None:
