@@ -12,6 +12,10 @@ from ppojob_operator.codegen.reference import fields_page, figures_page, metrics
 from ppojob_operator.codegen.schema import UnsupportedSchema
 
 CRD_FILE = "crds/rlhf.dev_ppojobs.yaml"
+CHART_COPY = "charts/ppojob-operator/files/rlhf.dev_ppojobs.yaml"
+"""Helm reads nothing outside a chart."""
+
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 class _Plain(yaml.SafeDumper):
@@ -28,8 +32,10 @@ def generated() -> dict[str, str]:
     if len(text.encode()) > SIZE_LIMIT_BYTES:
         raise UnsupportedSchema(f"the CRD has {len(text.encode())} bytes, more than {SIZE_LIMIT_BYTES}")
     root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    crd_file = f"# Generated from the API's models: change them, then run `make generate`.\n---\n{text}"
     return {
-        CRD_FILE: f"# Generated from the API's models: change them, then run `make generate`.\n---\n{text}",
+        CRD_FILE: crd_file,
+        CHART_COPY: crd_file,
         "docs/fields.md": fields_page(root),
         "docs/figures.md": figures_page(),
         "docs/metrics.md": metrics_page(),
@@ -39,7 +45,7 @@ def generated() -> dict[str, str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ppojob_operator.codegen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file differs")
-    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository's root (default: here)")
+    parser.add_argument("--root", type=Path, default=REPOSITORY, help="of the repository (default: the one this is in)")
     options = parser.parse_args(arguments)
     try:
         files = generated()

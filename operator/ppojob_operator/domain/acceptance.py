@@ -4,13 +4,13 @@ The API server has judged most of it by the CRD's schema and CEL; this says it a
 and adds what no schema can: figures that can never exist, verl's arithmetic, keys that are not the user's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from ppojob_operator.api.v1alpha1.resource import PPOJob
-from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance_guardrails import guardrail_problems, guardrail_warnings
 from ppojob_operator.domain.acceptance_pods import pod_problems
 from ppojob_operator.domain.acceptance_training import training_problems
@@ -20,25 +20,35 @@ from ppojob_operator.domain.observation import Problem
 
 __all__ = ["accept", "cluster_hash", "judge", "spec_hash", "training_hash"]
 
+IMAGELESS = frozenset({Device.ASCEND_NPU})
+"""Devices for which no trainer image is made."""
+
 _NAMING_KEYS = ("name", "key", "parameter")
 
 
-def accept(job: PPOJob) -> tuple[AcceptedJob | None, tuple[Problem, ...], tuple[Problem, ...]]:
-    """The accepted job, or None; then problems (empty where it is accepted) and warnings. Never raises."""
-    spec, problems, warnings = judge(job.raw_spec)
+def accept(
+    job: PPOJob, *, imageless: Collection[Device] = IMAGELESS
+) -> tuple[AcceptedJob | None, tuple[Problem, ...], tuple[Problem, ...]]:
+    """The accepted job, or None; then problems (empty where it is accepted) and warnings. Never raises.
+
+    `imageless`: devices for which the operator has no trainer image, so that the spec must name one.
+    """
+    spec, problems, warnings = judge(job.raw_spec, imageless=imageless)
     if spec is None or problems:
         return None, problems, ()
     accepted = AcceptedJob(namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec)
     return accepted, (), warnings
 
 
-def judge(raw_spec: dict[str, Any]) -> tuple[PPOJobSpec | None, tuple[Problem, ...], tuple[Problem, ...]]:
+def judge(
+    raw_spec: dict[str, Any], *, imageless: Collection[Device] = IMAGELESS
+) -> tuple[PPOJobSpec | None, tuple[Problem, ...], tuple[Problem, ...]]:
     """The parsed spec (None where it has not the form of one), problems and warnings."""
     try:
         spec = PPOJobSpec.model_validate(raw_spec)
     except ValidationError as error:
         return None, tuple(_schema_problems(error, raw_spec)), ()
-    problems = (*_duplicates(spec), *training_problems(spec), *guardrail_problems(spec), *pod_problems(spec))
+    problems = (*_duplicates(spec), *training_problems(spec), *guardrail_problems(spec), *pod_problems(spec, imageless))
     return spec, problems, tuple(guardrail_warnings(spec))
 
 

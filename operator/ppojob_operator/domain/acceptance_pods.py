@@ -1,7 +1,7 @@
 """Pods as the operator and the trainer need them: what a spec may not change about them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ppojob_contract import names
@@ -39,19 +39,19 @@ _CONTAINER_FIELDS = {
 _TEMPLATE = "spec.cluster.podTemplate"
 
 
-def pod_problems(spec: PPOJobSpec) -> Iterator[Problem]:
+def pod_problems(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Problem]:
     """Of `trainer.image`, `trainer.env` and `cluster`."""
-    yield from _device(spec)
+    yield from _device(spec, imageless)
     for item in spec.trainer.env:
         if item.name.startswith("PPOJOB_") or item.name in _RESERVED_ENV:
             yield Problem(field=f"spec.trainer.env[{item.name}]", message="is set by the operator or by KubeRay")
     yield from _template(spec.cluster.pod_template)
 
 
-def _device(spec: PPOJobSpec) -> Iterator[Problem]:
+def _device(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Problem]:
     cluster = spec.cluster
-    if cluster.device is Device.ASCEND_NPU and spec.trainer.image is None:
-        message = "device AscendNPU needs an image of your own: the operator has none for it"
+    if cluster.device in imageless and spec.trainer.image is None:
+        message = f"the operator has no image for device {cluster.device}: name one"
         yield Problem(field="spec.trainer.image", message=message)
     if cluster.device is Device.CPU and cluster.resource_name is not None:
         yield Problem(field="spec.cluster.resourceName", message="device CPU has no extended resource")

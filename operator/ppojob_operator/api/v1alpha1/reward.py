@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from ppojob_operator.api.v1alpha1.base import Model, Name, ObjectName, Path, Seconds, list_map, rules
+from ppojob_operator.api.v1alpha1.base import Model, Name, ObjectName, Path, list_map, rules
 
 
 class RuleType(StrEnum):
@@ -92,4 +92,3 @@ class Reward(Model):
     terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = Field(
         description="Parts of the reward"
     )
-    timeout_seconds: Seconds = Field(default=60, description="For one response")
