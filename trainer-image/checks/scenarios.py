@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from ppojob_contract import journal, names
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.journal import Row, RowKind
@@ -60,6 +62,17 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
     while not condition():
         assert time.monotonic() < deadline, "not within the deadline"
         time.sleep(0.2)
+
+
+def worker_of(run: Run) -> int:
+    """Process id of one of its training workers: a process of this container that is younger than the run."""
+    begun, mine = run.layout.started.stat().st_mtime, Path("/proc/self/ns/pid").stat().st_ino
+    for process in psutil.process_iter(["cmdline", "create_time"]):
+        name, young = " ".join(process.info["cmdline"] or []), process.info["create_time"] > begun
+        here = Path(f"/proc/{process.pid}/ns/pid")
+        if young and name.startswith("ray::WorkerDict") and here.stat().st_ino == mine:
+            return int(process.pid)
+    raise AssertionError("no training worker found")
 
 
 def stop_and_resume(folder: Path) -> None:
@@ -134,7 +147,7 @@ def deaths(folder: Path) -> None:
     """A worker's death is an outcome; a killed entry leaves free locks within seconds."""
     first = Run(folder, 1, "--steps", "200")
     first.wait_for_rows(2)
-    subprocess.run(["pkill", "-9", "-f", "^ray::WorkerDict"], check=True)
+    os.kill(worker_of(first), signal.SIGKILL)
     first.expect(1, "Communication")
 
     second = Run(folder, 2, "--steps", "200")

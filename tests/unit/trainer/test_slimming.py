@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from slimming import elf
 
 MATHS = Path("/lib/x86_64-linux-gnu/libm.so.6")
