@@ -123,7 +123,7 @@ def load(paths: Paths, reference: str) -> None:
     with Progress(1).step(f"image {reference}: loading"):
         if target is Target.KIND:
             with _layout(paths, reference, ()) as layout, layout.archive() as archive:
-                targets.kind_load(archive, paths.cluster)
+                targets.kind_load(archive, paths.cache)
             return
         shared = _shared_layers(paths, reference)
         try:
@@ -188,7 +188,7 @@ def _mounts() -> Iterator[list[str]]:
 @contextlib.contextmanager
 def _layout(paths: Paths, reference: str, shared: Sequence[tuple[str, int]]) -> Iterator[oci.Layout]:
     """The image as an OCI layout, hollow where layers are `shared`."""
-    with tempfile.TemporaryDirectory(dir=paths.cluster, prefix=".image-") as folder:
+    with tempfile.TemporaryDirectory(dir=paths.cache, prefix=".image-") as folder:
         layout = oci.Layout(Path(folder))
         layout.pretend(shared)
         # buildah compresses what it writes into a layout; the fastest way costs less than writing twice the size.

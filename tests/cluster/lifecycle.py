@@ -95,7 +95,7 @@ def _up_elsewhere(paths: Paths, target: Target) -> bool:
     groups = [KUBERAY, PROMETHEUS_OPERATOR] + ([] if kubectl.find(paths).exists() else [KUBERNETES])
     build(paths, groups)
     client = Kubectl(paths, targets.kubeconfig(target, paths))
-    installer = addons.Installer(client, paths.cluster / "addons", own_images=False)
+    installer = addons.Installer(client, paths.cache / "addons", own_images=False)
     missing = installer.missing()
     if missing:
         installer.install(missing)

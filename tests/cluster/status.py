@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -33,7 +34,7 @@ def exports(paths: Paths) -> str:
     on_path = str(paths.bin) in os.environ.get("PATH", "").split(os.pathsep)
     if not on_path:
         lines.append(f"export PATH={shlex.quote(str(paths.bin))}:$PATH")
-    if kubeconfig.exists():
+    with contextlib.suppress(CommandError):
         lines.append(f"export PPOJOB_PROMETHEUS_URL={addons.prometheus_url(Kubectl(paths, kubeconfig))}")
     return "\n".join(lines)
 

@@ -42,12 +42,12 @@ def kubeconfig(target: Target, paths: Paths) -> Path:
 
 def kind_kubeconfig(paths: Paths) -> Path:
     """Apart from the user's own configuration, which kind would otherwise change."""
-    return paths.cluster / "kind.conf"
+    return paths.cache / "kind.conf"
 
 
 def kind_up(paths: Paths) -> None:
     """Create the kind cluster unless it is there."""
-    paths.cluster.mkdir(parents=True, exist_ok=True)
+    paths.cache.mkdir(parents=True, exist_ok=True)
     location = ("--kubeconfig", kind_kubeconfig(paths))
     if NODE_NAME in run("kind", "get", "clusters").split():
         run("kind", "export", "kubeconfig", "--name", NODE_NAME, *location)
