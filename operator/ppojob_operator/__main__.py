@@ -1,7 +1,6 @@
 """`ppojob-operator run`: puts the parts together, leads when the Lease allows it, and stops in order."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -85,17 +84,21 @@ async def serve(chosen: Settings) -> int:
     parts = wire(chosen, Api(await load_configuration(), requests=telemetry), telemetry)
     stopping = _stop_on_signals()
     leading = asyncio.create_task(lead(parts, stopping), name="lead")
-    await asyncio.wait({leading, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    failed = leading.done()
-    if not failed:
+    stopped = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait({leading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if leading.done():
+            await leading  # raises what broke it
+            return EXIT_FAILED
         logger.info("stopping")
+        return 0
+    finally:
+        stopped.cancel()
         leading.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await leading
-    await server.close()
-    await parts.monitor.close()
-    await parts.api.close()
-    return EXIT_FAILED if failed else 0
+        await asyncio.gather(leading, return_exceptions=True)
+        await server.close()
+        await parts.monitor.close()
+        await parts.api.close()
 
 
 async def lead(parts: Parts, stopping: asyncio.Event) -> None:
@@ -110,8 +113,10 @@ async def lead(parts: Parts, stopping: asyncio.Event) -> None:
         await _sync(parts)
         resyncing = asyncio.create_task(_resync(parts), name="resync")
         watching = await _watch(parts, watches_end, stopping)
-        await asyncio.wait({resyncing, watching}, return_when=asyncio.FIRST_COMPLETED)
-        logger.error("the watches or the resync ended")
+        ended, _ = await asyncio.wait({resyncing, watching}, return_when=asyncio.FIRST_COMPLETED)
+        logger.error("%s ended", " and ".join(task.get_name() for task in ended))
+        for task in ended:
+            await task  # raises what broke it
     finally:
         # What the next leader needs comes first: nobody acts any more, and the Lease is free.
         await parts.workers.close()
@@ -209,7 +214,9 @@ def main(arguments: list[str] | None = None) -> int:
         return asyncio.run(serve(chosen))
     except PPOJobError as error:
         logger.critical("%s", error)
-        return EXIT_FAILED
+    except Exception:
+        logger.exception("the operator broke")
+    return EXIT_FAILED
 
 
 if __name__ == "__main__":

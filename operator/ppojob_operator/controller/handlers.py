@@ -14,6 +14,8 @@ from ppojob_operator.ports import Key
 
 SERVER_SECONDS = 240
 """A watch is renewed at least so often; without any event or bookmark kopf renews it after 70 s."""
+_IDENTITY: Any = "ppojob-operator"
+"""Of peering, which is off. Left out, kopf asks for the user's name, and a container's user often has none."""
 BACKOFFS = (0.5, 1, 2, 5, 10, 15, 15)
 
 
@@ -95,6 +97,7 @@ async def spawn(handlers: kopf.OperatorRegistry, namespaces: Sequence[str], stop
             clusterwide=not namespaces,
             namespaces=tuple(namespaces),
             standalone=True,
+            identity=_IDENTITY,
             stop_flag=stop_flag,
         )
     )
