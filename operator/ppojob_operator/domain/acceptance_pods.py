@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ppojob_contract import names
+from ppojob_operator.api.v1alpha1.quantities import quantity_bytes
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.observation import Problem
@@ -36,6 +37,9 @@ _CONTAINER_FIELDS = {
     "imagePullPolicy": "use spec.trainer.imagePullPolicy",
 }
 
+MIN_SHARED_MEMORY = 256 * 2**20
+"""Ray refuses an object store below 75 MiB, and the trainer's processes need some."""
+
 _TEMPLATE = "spec.cluster.podTemplate"
 
 
@@ -60,8 +64,10 @@ def _device(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Problem
         if resource in part:
             message = "devices come from spec.cluster.devicesPerNode"
             yield Problem(field=f"spec.cluster.resources.{name}[{resource}]", message=message)
-    if cluster.shared_memory.endswith("m"):
-        yield Problem(field="spec.cluster.sharedMemory", message="is no amount of memory")
+    shared = quantity_bytes(cluster.shared_memory)
+    if shared is None or shared < MIN_SHARED_MEMORY:
+        message = "must be 256Mi or more: Ray keeps its objects in it"
+        yield Problem(field="spec.cluster.sharedMemory", message=message)
 
 
 def _template(template: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,21 +1,9 @@
 """Parameters of `ray start`: numbers only, since KubeRay puts them into a shell command."""
 
-from decimal import Decimal
-
+from ppojob_operator.api.v1alpha1.quantities import quantity_bytes
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 
-_UNITS = {
-    "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
-}  # fmt: skip
-
 _CPU_OBJECT_STORE_LIMIT = 512 * 2**20
-
-
-def quantity_bytes(quantity: str) -> int:
-    """Of a memory quantity. Raises KeyError for a unit that is none of memory (`m`)."""
-    number = quantity.rstrip("kMGTPi")
-    return int(Decimal(number) * _UNITS[quantity[len(number) :]])
 
 
 def device_node(spec: PPOJobSpec, *, head: bool) -> dict[str, str]:
@@ -41,6 +29,8 @@ def _common(spec: PPOJobSpec, *, head: bool) -> dict[str, str]:
     params = {"dashboard-host": "0.0.0.0"} if head else {}  # noqa: S104 (KubeRay submits jobs from another pod)
     if spec.cluster.device is Device.CPU:
         # Ray would take a third of the machine's memory; toy batches need little.
-        size = min(quantity_bytes(spec.cluster.shared_memory) // 2, _CPU_OBJECT_STORE_LIMIT)
+        shared = quantity_bytes(spec.cluster.shared_memory)
+        assert shared is not None, "acceptance refuses shared memory that is no memory"
+        size = min(shared // 2, _CPU_OBJECT_STORE_LIMIT)
         params["object-store-memory"] = str(size)
     return params

@@ -164,6 +164,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "1 devices",
     ),
     ({"cluster": {"device": "AscendNPU"}}, "spec.trainer.image", "AscendNPU"),
+    ({"cluster": {"device": "CPU", "sharedMemory": "64Mi"}}, "spec.cluster.sharedMemory", "256Mi"),
+    ({"cluster": {"device": "CPU", "sharedMemory": "500m"}}, "spec.cluster.sharedMemory", "256Mi"),
     ({"cluster": {"device": "CPU", "resourceName": "x.y/z"}}, "spec.cluster.resourceName", "CPU"),
     (
         {"cluster": {"resources": {"limits": {"nvidia.com/gpu": 1}}}},

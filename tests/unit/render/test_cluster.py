@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.support.builders import UID, raw_spec, spec
 
+from ppojob_operator.api.v1alpha1.quantities import quantity_bytes
 from ppojob_operator.api.v1alpha1.spec import Device
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render.pods import NoImage
-from ppojob_operator.render.ray_start import quantity_bytes
 from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.settings import RenderSettings
 
@@ -177,7 +177,8 @@ def test_the_hash_is_of_the_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantity", "expected"), [("1", 1), ("2k", 2000), ("1.5Gi", 1610612736), ("10Mi", 10485760), ("3T", 3 * 10**12)]
+    ("quantity", "expected"),
+    [("1", 1), ("2k", 2000), ("1.5Gi", 1610612736), ("10Mi", 10485760), ("3T", 3 * 10**12), ("100m", None)],
 )
-def test_quantities(quantity: str, expected: int) -> None:
+def test_quantities(quantity: str, expected: int | None) -> None:
     assert quantity_bytes(quantity) == expected
