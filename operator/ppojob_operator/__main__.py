@@ -15,6 +15,7 @@ import kopf
 from ppojob_operator import logs, settings
 from ppojob_operator.adapters.kubernetes import Api, KubernetesCluster, KubernetesLease, Store, load_configuration
 from ppojob_operator.adapters.monitor import HttpMonitor
+from ppojob_operator.api.v1alpha1.spec import Device
 from ppojob_operator.controller import handlers
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.leadership import Leadership
@@ -55,7 +56,8 @@ def wire(chosen: Settings, api: Api, telemetry: Telemetry) -> Parts:
     lease = KubernetesLease(api=api, namespace=chosen.lease_namespace, name=chosen.lease_name)
     leadership = Leadership(lease, chosen.identity)
     api.may_write = lambda: leadership.valid
-    observer = Observer(cluster, monitor, lambda: datetime.now(UTC))
+    imageless = frozenset(Device) - chosen.trainer_images.keys()
+    observer = Observer(cluster, monitor, lambda: datetime.now(UTC), imageless)
     render = RenderSettings(images=chosen.trainer_images, image_pull_policy=chosen.image_pull_policy)
     reconciler = Reconciler(
         cluster,

@@ -11,7 +11,7 @@ from datetime import datetime
 from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
-from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
@@ -49,11 +49,13 @@ class Observer:
     cluster: Cluster
     monitor: Monitor
     clock: Clock
+    imageless: frozenset[Device] = frozenset()
+    """Devices for which this installation has no trainer image."""
 
     async def observe(self, job: PPOJob, memory: Memory) -> Observation:
         """Raises `ClusterUnavailable`; a monitor that does not answer is part of what is observed."""
         key = Key(job.namespace, job.name, job.uid)
-        accepted, problems, warnings = accept(job)
+        accepted, problems, warnings = accept(job, imageless=self.imageless)
         if accepted is None and problems:
             accepted = await self._governing(job)
         clusters = await self.cluster.list_clusters(key)
