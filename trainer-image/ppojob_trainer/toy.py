@@ -35,6 +35,8 @@ def main() -> None:
     shuffled = [rows[(index * 112) % len(rows)] for index in range(len(rows))]
     pd.DataFrame(shuffled[:TRAIN_ROWS]).to_parquet(folder / "train.parquet")
     pd.DataFrame(shuffled[TRAIN_ROWS : TRAIN_ROWS + VALIDATION_ROWS]).to_parquet(folder / "validation.parquet")
+    for path in folder.rglob("*.safetensors"):
+        path.chmod(0o644)  # written for the owner alone, and the image's user is another
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
