@@ -39,3 +39,9 @@ TRAIN_ENTRYPOINT = "ppojob-train"
 MONITOR_COMMAND = "ppojob-monitor"
 STOP_COMMAND = "ppojob-stop"
 """Run by the pods' preStop hook: asks the trainer to stop and waits for its outcome."""
+
+ENV_STOP_SECONDS = "PPOJOB_STOP_SECONDS"
+"""How long the hook waits, where its argument does not say it."""
+
+ENV_PLATFORM = "VERL_PLATFORM"
+"""verl's name of the platform (`cpu`, `nvidia`), set by the image: a head pod of a GPU job need not have a GPU."""

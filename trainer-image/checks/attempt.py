@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--overrides", default="{}", help="JSON")
     parser.add_argument("--settings", default="{}", help="JSON")
     parser.add_argument("--resume", help="ATTEMPT:STEP")
+    parser.add_argument("--weights-only", action="store_true")
     parser.add_argument("--devices", type=int, default=1)
     arguments = parser.parse_args()
     source = [int(part) for part in arguments.resume.split(":")] if arguments.resume else None
@@ -84,7 +85,9 @@ def main() -> None:
         devices_per_node=arguments.devices,
         nodes=1,
         settings=json.loads(arguments.settings),
-        resume=Resume(checkpoint=CheckpointRef(attempt=source[0], step=source[1])) if source else None,
+        resume=Resume(checkpoint=CheckpointRef(attempt=source[0], step=source[1]), weights_only=arguments.weights_only)
+        if source
+        else None,
     )
     os.environ[names.ENV_ATTEMPT] = json.dumps(attempt.to_json())
     os.execvp(sys.executable, [sys.executable, "-m", "ppojob_trainer.main"])  # noqa: S606 - no shell

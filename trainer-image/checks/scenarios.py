@@ -173,6 +173,18 @@ def adaptive(folder: Path) -> None:
     assert second.rows()[0].figures["klCoefficient"] == state["KLCoefficient"]
 
 
+def weights_only(folder: Path) -> None:
+    """Another run's weights as a beginning: step 1, fresh data, but the policy is already far from the reference."""
+    first = Run(folder, 1, "--steps", "6", "--save", "6", "--lr", "3e-3")
+    first.expect(0, "Succeeded")
+    second = Run(folder, 2, "--steps", "2", "--resume", "1:6", "--weights-only")
+    second.expect(0, "Succeeded")
+    rows = second.rows()
+    assert [row.step for row in rows] == [1, 2]
+    assert rows[0].figures["kl"] > first.rows()[-1].figures["kl"] / 2
+    assert rows[0].figures["learningRate"] == 1e-3
+
+
 def full_disk(folder: Path) -> None:
     """A save that does not fit is a StorageError, and the outcome is written nevertheless. Needs root, to mount."""
     folder.mkdir(parents=True)
@@ -188,7 +200,8 @@ def full_disk(folder: Path) -> None:
 
 
 SCENARIOS = {
-    function.__name__: function for function in (refused, stop_and_resume, sigterm, deaths, adaptive, full_disk)
+    function.__name__: function
+    for function in (refused, stop_and_resume, sigterm, deaths, adaptive, weights_only, full_disk)
 }
 
 

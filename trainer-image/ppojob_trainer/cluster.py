@@ -11,6 +11,7 @@ import ray
 from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_trainer.configuration import PLUGIN
 from ppojob_trainer.errors import CommunicationError
@@ -24,7 +25,7 @@ def prepare_environment(platform: str) -> None:
     modules = [name for name in os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",") if name]
     if PLUGIN not in modules:
         os.environ["VERL_USE_EXTERNAL_MODULES"] = ",".join([*modules, PLUGIN])
-    os.environ["VERL_PLATFORM"] = platform
+    os.environ[names.ENV_PLATFORM] = platform
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -35,7 +36,7 @@ def connect(config: Any) -> None:
 
     variables = dict(get_ppo_ray_runtime_env(config)["env_vars"])
     variables["TRANSFER_QUEUE_ENABLE"] = "1"
-    for name in ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "TOKENIZERS_PARALLELISM"):
+    for name in ("VERL_USE_EXTERNAL_MODULES", names.ENV_PLATFORM, "TOKENIZERS_PARALLELISM"):
         variables[name] = os.environ[name]
     # Ray refuses a name that the job's own runtime environment has, even with the same value.
     variables = {name: value for name, value in variables.items() if name not in _job_variables()}

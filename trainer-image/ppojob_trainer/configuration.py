@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
 from ppojob_trainer.errors import ConfigError
@@ -41,7 +42,7 @@ def check_verl() -> None:
 
 def platform() -> str:
     """Verl's name of the platform. The image says it: a head pod of a GPU job need not have a GPU."""
-    named = os.environ.get("VERL_PLATFORM", "").strip().lower()
+    named = os.environ.get(names.ENV_PLATFORM, "").strip().lower()
     if named:
         return named
     import torch  # noqa: PLC0415 - only where the image says nothing

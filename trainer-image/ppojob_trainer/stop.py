@@ -17,13 +17,12 @@ from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
 from ppojob_trainer.attempt_files import AttemptFiles
 
-ENV_SECONDS = "PPOJOB_STOP_SECONDS"
 DEFAULT_SECONDS = 120.0
 
 
 def main() -> int:
     """Deadline from the argument, else the environment, else 120 s."""
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get(ENV_SECONDS, "")
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get(names.ENV_STOP_SECONDS, "")
     try:
         seconds = float(given) if given else DEFAULT_SECONDS
         root = Path(os.environ[names.ENV_JOB_ROOT])
