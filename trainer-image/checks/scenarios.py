@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from ppojob_contract import journal, names
 from ppojob_contract.durable import read_json, write_json_once
@@ -127,12 +128,18 @@ def refused(folder: Path) -> None:
 
 
 def sigterm(folder: Path) -> None:
-    """SIGTERM saves at the boundary too, and during the start-up ends at once."""
+    """SIGTERM saves at the boundary too, and during the start-up ends at once; a Stop can forbid the save."""
     training = Run(folder, 1, "--steps", "200", "--save", "50")
     training.wait_for_rows(2)
     training.process.send_signal(signal.SIGTERM)
     outcome = training.expect(0, "Stopped")
     sealing.verified(training.layout.checkpoint(outcome.step))
+
+    unwanted = Run(folder, 3, "--steps", "200", "--save", "50")
+    unwanted.wait_for_rows(2)
+    write_json_once(unwanted.layout.command, replace(STOP, save=False).to_json())
+    unwanted.expect(0, "Stopped")
+    assert unwanted.layout.saved_steps() == []
 
     starting = Run(folder, 2)
     wait_until(starting.layout.started.exists, 60)

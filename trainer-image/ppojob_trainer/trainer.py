@@ -46,7 +46,7 @@ class LeaveFit(Exception):
 
 
 class StopRequested(LeaveFit):
-    """Save what is done and end. `command` is None where a signal asked for it."""
+    """Save what is done (unless the command says not to) and end; `command` is None where a signal asked for it."""
 
     def __init__(self, command: Command | None) -> None:
         super().__init__("stop")
