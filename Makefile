@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
 SOURCES := operator trainer-image tests
+export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/trainer-image:$(CURDIR)
 
 .PHONY: help
 help: ## List the targets
@@ -34,10 +35,10 @@ format: setup ## Reformat and mend what can be mended
 	$(BIN)/ruff format $(SOURCES)
 
 type: setup ## Mypy, strict
-	$(BIN)/mypy operator/ppojob_contract operator/ppojob_operator trainer-image/ppojob_trainer tests/cluster tests/support
+	$(BIN)/mypy operator/ppojob_contract operator/ppojob_operator trainer-image/ppojob_trainer tests/cluster tests/support tests/demo
 
 layering: setup ## Who may import whom (.importlinter)
-	PYTHONPATH=operator:trainer-image $(BIN)/lint-imports
+	$(BIN)/lint-imports
 
 unit: setup ## Tests that need nothing but Python
 	$(PYTEST) -q tests/unit tests/properties tests/golden tests/contract
@@ -46,10 +47,10 @@ golden: setup ## Rewrite the golden files from what is rendered now
 	$(PYTEST) -q tests/golden --update-golden
 
 generate: setup ## Rewrite what is generated: CRD, chart's copy of it, reference pages
-	cd operator && ../$(BIN)/python -m ppojob_operator.codegen
+	$(BIN)/python -m ppojob_operator.codegen
 
 verify-generated: setup
-	cd operator && ../$(BIN)/python -m ppojob_operator.codegen --check
+	$(BIN)/python -m ppojob_operator.codegen --check
 
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 

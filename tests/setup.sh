@@ -21,5 +21,3 @@ echo "setting up $venv (about 30 s the first time)"
 "$venv/bin/pip" install -q --require-hashes -r tests/requirements.txt
 "$venv/bin/pip" install -q --no-deps verl==0.9.1
 rm -rf "$venv"/lib/python3*/site-packages/tests  # of verl's wheel; would hide ours
-"$venv/bin/pip" install -q --no-deps --no-build-isolation -e operator 2>/dev/null ||
-  "$venv/bin/pip" install -q --no-deps -e operator

@@ -40,6 +40,11 @@ def minimal(kube: Kube, namespace: str) -> Run:
     return Run.of(kube, namespace, example("minimal"))
 
 
+@pytest.fixture(scope="session")
+def minimal_manifest() -> str:
+    return example("minimal")
+
+
 def example(name: str) -> str:
     path: Path = REPOSITORY / "examples" / f"{name}.yaml"
     return path.read_text()

@@ -50,4 +50,4 @@ def row(step: int, kind: RowKind = RowKind.STEP, **values: float) -> StepRow:
 def rows(values: Sequence[float] | Mapping[int, float], metric: str = "kl", first: int = 1) -> list[StepRow]:
     """Step rows that carry one metric."""
     items = values.items() if isinstance(values, Mapping) else enumerate(values, start=first)
-    return [row(step, **{metric: value}) for step, value in items]
+    return [row(step, RowKind.STEP, **{metric: value}) for step, value in items]

@@ -119,6 +119,7 @@ def _run_verl(config: Any, attempt: AttemptConfig, watch: Watch) -> dict[str, An
 
 def _validate(config: Any) -> None:
     """Verl's own checks. Raises ConfigError."""
+    from hydra.errors import HydraException  # noqa: PLC0415
     from verl.trainer.ppo.utils import need_critic, need_reference_policy  # noqa: PLC0415
     from verl.utils.config import validate_config  # noqa: PLC0415
 
@@ -126,7 +127,15 @@ def _validate(config: Any) -> None:
         validate_config(
             config=config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config)
         )
-    except (AssertionError, ValueError, KeyError, TypeError, NotImplementedError, AttributeError) as error:
+    except (
+        HydraException,
+        AssertionError,
+        ValueError,
+        KeyError,
+        TypeError,
+        NotImplementedError,
+        AttributeError,
+    ) as error:
         raise ConfigError(f"verl refuses the configuration: {error}") from error
 
 

@@ -1,5 +1,6 @@
 """`ports.Cluster` on a Kubernetes API server."""
 
+import asyncio
 import base64
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -80,17 +81,19 @@ class KubernetesCluster:
         return unknown
 
     async def get_job(self, key: Key) -> PPOJob | None:
+        # Nothing else of a quiet job's pass waits for anything: without this, a thousand of them that wake at the same
+        # time would run in one turn of the loop, and the lease would wait for them.
+        await asyncio.sleep(0)
         known = self._store.job(key.uid) if self._store.synced else None
-        body = known or await self._read_job(key)
-        return PPOJob.from_object(dict(body)) if body else None
+        return known or await self._read_job(key)
 
-    async def _read_job(self, key: Key) -> dict[str, Any] | None:
+    async def _read_job(self, key: Key) -> PPOJob | None:
         answer = await self._api.get(PPO_JOB.path(key.namespace, key.name))
         if not answer.found or answer.body["metadata"]["uid"] != key.uid:
             self._store.remove(PPO_JOB, key.uid)
             return None
         self._store.put(PPO_JOB, answer.body)
-        return answer.body
+        return PPOJob.from_object(answer.body)
 
     async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
         body = {
@@ -110,7 +113,7 @@ class KubernetesCluster:
             await self._read_job(_key(job))  # or the next pass would meet the same old version
             raise Conflict(f"PPOJob {job.namespace}/{job.name} changed or went since it was read")
         self._store.put(PPO_JOB, answer.body)
-        return PPOJob.from_object(answer.body)
+        return self._store.job(job.uid) or PPOJob.from_object(answer.body)
 
     async def delete_job(self, job: PPOJob) -> None:
         await self._delete(PPO_JOB, job.namespace, job.name, job.uid)

@@ -10,11 +10,12 @@ always were.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ppojob_operator.adapters.kubernetes import views
 from ppojob_operator.adapters.kubernetes.kinds import POD, PPO_JOB, RAY_CLUSTER, RAY_JOB, Kind
+from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.observation import RayClusterView, RayJobView
 from ppojob_operator.ports import Key
 
@@ -111,10 +112,17 @@ class Store:
         shelf.buried.clear()
         return [change for change in changes if change is not None]
 
-    def job(self, uid: str) -> Body | None:
-        """The PPOJob's JSON."""
-        entry = self._shelves[PPO_JOB.plural].entries.get(uid)
-        return entry.value if entry else None
+    def job(self, uid: str) -> PPOJob | None:
+        """The PPOJob, parsed once for each version."""
+        entries = self._shelves[PPO_JOB.plural].entries
+        entry = entries.get(uid)
+        if entry is None:
+            return None
+        if not isinstance(entry.value, PPOJob):
+            entry = replace(entry, value=PPOJob.from_object(entry.value))
+            entries[uid] = entry
+        parsed: PPOJob = entry.value
+        return parsed
 
     def clusters(self, uid: str) -> Sequence[RayClusterView]:
         pods = self._shelves[POD.plural]
