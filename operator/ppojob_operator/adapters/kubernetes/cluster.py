@@ -113,7 +113,7 @@ class KubernetesCluster:
             await self._read_job(_key(job))  # or the next pass would meet the same old version
             raise Conflict(f"PPOJob {job.namespace}/{job.name} changed or went since it was read")
         self._store.put(PPO_JOB, answer.body)
-        return self._store.job(job.uid) or PPOJob.from_object(answer.body)
+        return PPOJob.from_object(answer.body)
 
     async def delete_job(self, job: PPOJob) -> None:
         await self._delete(PPO_JOB, job.namespace, job.name, job.uid)
