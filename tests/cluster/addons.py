@@ -77,9 +77,9 @@ def import_images(paths: Paths) -> None:
             files = {image.path: image.group.program(paths, image.program)}
             with oci.program_image(image.reference, files, [image.path], image.user, paths.cluster) as archive:
                 containerd.import_archive(paths, archive)
-        for old in present:
-            if old.startswith(f"localhost/{image.name}:") and old != image.reference:
-                containerd.remove_image(paths, old)
+    names = tuple(f"localhost/{image.name}:" for image in IMAGES)
+    wanted = {image.reference for image in IMAGES}
+    containerd.remove_images(paths, [old for old in present if old.startswith(names) and old not in wanted])
 
 
 def prometheus_url(kubectl: Kubectl) -> str:

@@ -21,7 +21,7 @@ from . import addons, cgroups, lifecycle, network, node
 from .kubectl import Kubectl
 from .progress import say
 from .settings import CGROUP, CNI_NETWORK, HOST_LINK, NETNS, Paths, paths
-from .shell import ClusterError, run
+from .shell import ClusterError, run, wait_until
 
 _UP_SECONDS = 90.0
 _SHARED_PLACES = ("/run/containerd", "/var/lib/cni/results", "/var/lib/kubelet", "/var/log/containers")
@@ -30,23 +30,21 @@ _SHARED_PLACES = ("/run/containerd", "/var/lib/cni/results", "/var/lib/kubelet",
 def everything_killed_at_once(where: Paths) -> None:
     """Power loss, as far as the node can tell: all processes gone, all else still there."""
     victims = cgroups.processes()
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
     assert len(victims) > 10, victims
+    _kill(victims)
     assert node.mounts_below(where.cluster), "containers' mounts should have been left behind"
     assert network.exists()
 
 
 def daemons_killed_but_containers_alive(where: Paths) -> None:
     """The pods of the old node go on running without anybody who knows them."""
-    for pid in cgroups.daemon_processes().values():
-        os.kill(pid, signal.SIGKILL)
+    _kill(set(cgroups.daemon_processes().values()))
     assert cgroups.processes(), where
 
 
 def only_the_runtime_killed(where: Paths) -> None:
     """One daemon missing is enough not to be healthy."""
-    os.kill(cgroups.daemon_processes()["containerd"], signal.SIGKILL)
+    _kill({cgroups.daemon_processes()["containerd"]})
     assert (where.cluster / "run").exists()
 
 
@@ -121,6 +119,13 @@ def down_leaves_nothing_and_spares_others(where: Paths) -> None:
     traces = [path for place in _SHARED_PLACES if Path(place).exists() for path in Path(place).rglob("*")]
     ours = [path for path in traces if CNI_NETWORK in path.name or str(where.cluster) in str(path.resolve())]
     assert not ours, ours
+
+
+def _kill(victims: set[int]) -> None:
+    """Kill processes at once and wait until they are gone: on a busy machine that takes a moment."""
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    wait_until("the processes to be gone", lambda: not victims & cgroups.processes(), 30)
 
 
 @contextlib.contextmanager

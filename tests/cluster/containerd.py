@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable
 from typing import IO
 
 from . import oci
@@ -29,12 +30,20 @@ def answers(paths: Paths) -> bool:
 
 def images(paths: Paths) -> list[str]:
     """References of the images that the node can run."""
-    return [name for name in ctr(paths, "images", "ls", "-q").split() if not name.startswith("sha256:")]
+    return [name for name in _manifests(paths) if not _is_identifier(name)]
 
 
-def remove_image(paths: Paths, reference: str) -> None:
-    """Drop an image; what no other image shares is collected."""
-    ctr(paths, "images", "rm", "--sync", reference)
+def remove_images(paths: Paths, references: Iterable[str]) -> None:
+    """Drop images; what no other image shares is collected.
+
+    The kubelet's interface adds a second record to each image, named by its digest, which would keep the content.
+    """
+    dropped = list(references)
+    manifests = _manifests(paths)
+    kept = {digest for name, digest in manifests.items() if name not in dropped and not _is_identifier(name)}
+    dropped += [name for name, digest in manifests.items() if _is_identifier(name) and digest not in kept]
+    if dropped:
+        ctr(paths, "images", "rm", "--sync", *dropped)
 
 
 def images_in_use(paths: Paths) -> set[str]:
@@ -45,14 +54,10 @@ def images_in_use(paths: Paths) -> set[str]:
 
 def layers(paths: Paths, reference: str) -> list[tuple[str, int]]:
     """An image's layers from the bottom up: the digest of the uncompressed content, and the size as it was sent."""
-    for line in ctr(paths, "images", "ls").splitlines()[1:]:
-        words = line.split()
-        if words[0] == reference:
-            manifest = json.loads(ctr(paths, "content", "get", words[2]))
-            config = json.loads(ctr(paths, "content", "get", manifest["config"]["digest"]))
-            sizes = [int(layer["size"]) for layer in manifest["layers"]]
-            return list(zip(config["rootfs"]["diff_ids"], sizes, strict=True))
-    return []
+    manifest = json.loads(ctr(paths, "content", "get", _manifests(paths)[reference]))
+    config = json.loads(ctr(paths, "content", "get", manifest["config"]["digest"]))
+    sizes = [int(layer["size"]) for layer in manifest["layers"]]
+    return list(zip(config["rootfs"]["diff_ids"], sizes, strict=True))
 
 
 def import_archive(paths: Paths, archive: IO[bytes]) -> None:
@@ -87,6 +92,16 @@ def forget_containers(paths: Paths) -> bool:
         with contextlib.suppress(CommandError):
             ctr(paths, "sandboxes", "rm", "--force", name)
     return bool(names or sandboxes)
+
+
+def _manifests(paths: Paths) -> dict[str, str]:
+    """Every image record, and the digest of its manifest."""
+    rows = (line.split() for line in ctr(paths, "images", "ls").splitlines()[1:])
+    return {row[0]: row[2] for row in rows}
+
+
+def _is_identifier(name: str) -> bool:
+    return name.startswith("sha256:")
 
 
 def _sandboxes(paths: Paths) -> list[str]:

@@ -242,6 +242,5 @@ def _prune_containerd(paths: Paths, reference: str) -> None:
     """Drop older images of the same name that no container runs from."""
     name = reference.rpartition(":")[0]
     used = containerd.images_in_use(paths)
-    for old in containerd.images(paths):
-        if old.startswith(f"{name}:") and old != reference and old not in used:
-            containerd.remove_image(paths, old)
+    older = [image for image in containerd.images(paths) if image.startswith(f"{name}:") and image != reference]
+    containerd.remove_images(paths, [image for image in older if image not in used])

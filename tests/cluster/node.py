@@ -72,9 +72,11 @@ def stop(paths: Paths) -> None:
 
 
 def healthy(paths: Paths) -> bool:
-    """Whether every daemon runs, the API answers and the node is Ready."""
+    """Whether every daemon runs, containerd and the API answer, and the node is Ready."""
     running = set(cgroups.daemon_processes())
-    return daemons.all_programs(paths) <= running and network.exists() and api_ready(paths) and node_ready(paths)
+    if not (daemons.all_programs(paths) <= running and network.exists()):
+        return False
+    return containerd.answers(paths) and api_ready(paths) and node_ready(paths)
 
 
 def api_ready(paths: Paths) -> bool:
