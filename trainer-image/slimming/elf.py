@@ -11,6 +11,7 @@ from pathlib import Path
 
 PAGE = 0x1000
 _UD2 = b"\x0f\x0b"
+_HEADERS_END = 0x40 + 4 * 56
 _FUNCTION, _OBJECT = 2, 1
 _SHT_DYNSYM, _SHT_VERDEF, _SHT_VERSYM, _SHT_DYNAMIC = 11, 0x6FFFFFFD, 0x6FFFFFFF, 6
 _DT_SONAME, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_SYMENT, _DT_HASH = 14, 5, 6, 10, 11, 4
@@ -64,55 +65,66 @@ def read(path: Path) -> Library:
 
 
 def stub(library: Library) -> bytes:
-    """A loadable library of that name with those exports."""
+    """A loadable library of that name with those exports.
+
+    One segment to read and execute (headers, names, hashes, two bytes of code), one to write (the dynamic section, and
+    room for the largest exported object).
+    """
     strings = _Strings()
     soname = strings.add(library.soname)
     versions = sorted({export.version for export in library.exports if export.version})
-    numbers = {version: index + 2 for index, version in enumerate(versions)}
-    verdef = _verdef(library.soname, versions, strings)
-    versym = struct.pack("<H", 0) + b"".join(
-        struct.pack("<H", numbers.get(export.version, 1) if export.version else 1) for export in library.exports
-    )
-    hashes = _hash_table([export.name for export in library.exports])
     names = [strings.add(export.name) for export in library.exports]
-    text_at = 0x40 + 4 * 56
-    at = _align(text_at + len(_UD2))
-    hash_at, at = at, _align(at + len(hashes))
-    symbols_at, at = at, _align(at + 24 * (len(names) + 1))
-    strings_at, at = at, _align(at + len(strings.data))
-    versym_at, at = at, _align(at + len(versym))
-    verdef_at, at = at, _align(at + len(verdef))
+    tables = {
+        _DT_HASH: _hash_table([export.name for export in library.exports]),
+        _DT_VERSYM: _version_numbers(library, versions),
+        _DT_VERDEF: _verdef(library.soname, versions, strings),
+        _DT_STRTAB: bytes(strings.data),
+        _DT_SYMTAB: bytes(24 * (len(names) + 1)),
+    }
+    code_at = _HEADERS_END
+    at = _align(code_at + len(_UD2))
+    places = {}
+    for tag, table in tables.items():
+        places[tag], at = at, _align(at + len(table))
     data_at = _align(at, PAGE)
-    tags = [
-        (_DT_SONAME, soname), (_DT_HASH, hash_at), (_DT_STRTAB, strings_at), (_DT_SYMTAB, symbols_at),
-        (_DT_STRSZ, len(strings.data)), (_DT_SYMENT, 24),
-    ]  # fmt: skip
-    if versions:
-        tags += [(_DT_VERSYM, versym_at), (_DT_VERDEF, verdef_at), (_DT_VERDEFNUM, len(versions) + 1)]
-    dynamic = b"".join(struct.pack("<qQ", *tag) for tag in [*tags, (0, 0)])
+    dynamic = _dynamic(places, soname, len(tables[_DT_STRTAB]), len(versions))
     objects_at = data_at + _align(len(dynamic), 64)
-    largest = max((export.size for export in library.exports if export.kind == _OBJECT), default=0)
-    symbols = bytes(24) + b"".join(
-        _symbol(name, export, text_at if export.kind == _FUNCTION else objects_at)
+    tables[_DT_SYMTAB] = bytes(24) + b"".join(
+        _symbol(name, export, code_at if export.kind == _FUNCTION else objects_at)
         for name, export in zip(names, library.exports, strict=True)
     )
-    writable = objects_at - data_at + largest
+    room = objects_at - data_at + max((e.size for e in library.exports if e.kind == _OBJECT), default=0)
     image = bytearray(data_at)
-    headers = [
-        struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, at, at, PAGE),
-        struct.pack("<IIQQQQQQ", 1, 6, data_at, data_at, data_at, len(dynamic), writable, PAGE),
-        struct.pack("<IIQQQQQQ", 2, 6, data_at, data_at, data_at, len(dynamic), len(dynamic), 8),
-        struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),
-    ]
-    start = b"\x7fELF\x02\x01\x01" + bytes(9)
-    parts = [
-        (0, start + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0x40, 0, 0, 64, 56, len(headers), 0, 0, 0)),
-        (0x40, b"".join(headers)), (text_at, _UD2), (hash_at, hashes), (symbols_at, symbols),
-        (strings_at, bytes(strings.data)), (versym_at, versym), (verdef_at, verdef),
-    ]  # fmt: skip
-    for where, content in parts:
+    parts = [(0, _headers(at, data_at, len(dynamic), room)), (code_at, _UD2)]
+    for where, content in [*parts, *((places[tag], table) for tag, table in tables.items())]:
         image[where : where + len(content)] = content
     return bytes(image) + dynamic
+
+
+def _headers(code_size: int, data_at: int, dynamic_size: int, data_size: int) -> bytes:
+    segments = [
+        struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, code_size, code_size, PAGE),
+        struct.pack("<IIQQQQQQ", 1, 6, data_at, data_at, data_at, dynamic_size, data_size, PAGE),
+        struct.pack("<IIQQQQQQ", 2, 6, data_at, data_at, data_at, dynamic_size, dynamic_size, 8),
+        struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),  # a stack that is not executable
+    ]
+    start = b"\x7fELF\x02\x01\x01" + bytes(9)
+    file = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0x40, 0, 0, 64, 56, len(segments), 0, 0, 0)
+    return start + file + b"".join(segments)
+
+
+def _dynamic(places: dict[int, int], soname: int, strings_size: int, versions: int) -> bytes:
+    tags = [(_DT_SONAME, soname), (_DT_STRSZ, strings_size), (_DT_SYMENT, 24)]
+    tags += [(tag, place) for tag, place in places.items() if versions or tag not in {_DT_VERSYM, _DT_VERDEF}]
+    if versions:
+        tags.append((_DT_VERDEFNUM, versions + 1))
+    return b"".join(struct.pack("<qQ", *tag) for tag in [*tags, (0, 0)])
+
+
+def _version_numbers(library: Library, versions: list[bytes]) -> bytes:
+    numbers = {version: index + 2 for index, version in enumerate(versions)}
+    of_symbols = [numbers[export.version] if export.version else 1 for export in library.exports]
+    return struct.pack(f"<{len(of_symbols) + 1}H", 0, *of_symbols)
 
 
 class _Strings:
