@@ -174,10 +174,14 @@ def _rollback_since(known: _JobSeries | None, status: PPOJobStatus) -> datetime 
 
 
 class TelemetryServer:
-    """`/metrics`, `/healthz` (restart me) and `/readyz` (send me requests) on all addresses."""
+    """`/metrics`, `/healthz` (restart me) and `/readyz` (send me requests).
 
-    def __init__(self, telemetry: Telemetry, port: int) -> None:
+    On all addresses, v6 too, unless told: probes and scrapes come from outside the pod.
+    """
+
+    def __init__(self, telemetry: Telemetry, port: int, host: str | None = None) -> None:
         self._telemetry = telemetry
+        self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
 
@@ -189,8 +193,7 @@ class TelemetryServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        # All addresses, v6 too: the probes and the scrapes come from outside the pod.
-        site = web.TCPSite(self._runner, None, self._port)
+        site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         address: tuple[str, int] = self._runner.addresses[0]
         return address[1]

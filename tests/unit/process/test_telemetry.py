@@ -106,7 +106,7 @@ def test_health_needs_answers_of_the_api_server() -> None:
 @pytest.mark.parametrize(("broken", "status_code"), [({}, 200), ({"watches": "ended"}, 503)])
 async def test_the_server_answers(broken: dict[str, str], status_code: int) -> None:
     telemetry = Telemetry(health=Health(broken=broken))
-    server = TelemetryServer(telemetry, 0)
+    server = TelemetryServer(telemetry, 0, "127.0.0.1")
     port = await server.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
