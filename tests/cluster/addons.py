@@ -133,7 +133,7 @@ class Installer:
             else:
                 self._kubectl.apply("-f", self._folder / f"{addon.name}.yaml")
 
-    def wait(self, seconds: float = 120) -> None:
+    def wait(self, seconds: float = 180) -> None:
         """Wait until every addon is available; say which one is not."""
         try:
             wait_until("addons available", lambda: not self.missing(), seconds, interval=0.3)
