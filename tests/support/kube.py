@@ -80,10 +80,13 @@ class Kube:
             "statusIntervalSeconds": "1",
             **(values or {}),
         }
-        settings = [part for key, value in chosen.items() for part in ("--set", f"{key}={value}")]
+        # As strings where the schema wants strings: a tag that is a hash can be all digits.
+        numbers = {"statusIntervalSeconds", "replicas"}
+        flags = ((("--set" if key in numbers else "--set-string"), f"{key}={value}") for key, value in chosen.items())
+        settings = [part for flag in flags for part in flag]
         self.helm(
             *("upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace"),
-            *("--wait", "--timeout", "120s", *settings),
+            *("--wait", "--timeout", "120s", "--take-ownership", *settings),
         )
 
     def prometheus(self, path: str, **parameters: str) -> Any:

@@ -15,10 +15,13 @@ from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
-from ppojob_operator.domain.observation import MonitorView, Observation, RayClusterView, Reach
+from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
 from ppojob_operator.errors import MonitorUnavailable
 from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Monitor
 from ppojob_operator.render import names
+
+Acceptance = tuple[AcceptedJob | None, tuple[Problem, ...], tuple[Problem, ...]]
+"""The spec that governs, what is wrong with the current one, and warnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Memory:
     rows: dict[int, list[StepRow]] = field(default_factory=dict)
     unreachable_since: datetime | None = None
     token: str | None = field(default=None, repr=False)
+    acceptance: tuple[int, Acceptance] | None = None
+    """By generation."""
     watch: WatchPoint | None = None
     """Where the next row is expected; None while none can come."""
 
@@ -55,9 +60,7 @@ class Observer:
     async def observe(self, job: PPOJob, memory: Memory) -> Observation:
         """Raises `ClusterUnavailable`; a monitor that does not answer is part of what is observed."""
         key = Key(job.namespace, job.name, job.uid)
-        accepted, problems, warnings = accept(job, imageless=self.imageless)
-        if accepted is None and problems:
-            accepted = await self._governing(job)
+        accepted, problems, warnings = await self._accept(job, memory)
         clusters = await self.cluster.list_clusters(key)
         jobs = await self.cluster.list_ray_jobs(key)
         monitor = await self._look_inside(job, accepted, key, _current(job, clusters), memory)
@@ -87,6 +90,15 @@ class Observer:
                 job.namespace, names.secret_name(names.base(job.name, job.uid))
             )
         return Endpoint(host=head, key=key, token=memory.token)
+
+    async def _accept(self, job: PPOJob, memory: Memory) -> Acceptance:
+        """Judged once for each generation: parsing and hashing a spec costs more than the rest of a quiet pass."""
+        if memory.acceptance is None or memory.acceptance[0] != job.generation:
+            accepted, problems, warnings = accept(job, imageless=self.imageless)
+            if accepted is None:
+                accepted = await self._governing(job)
+            memory.acceptance = (job.generation, (accepted, problems, warnings))
+        return memory.acceptance[1]
 
     async def _governing(self, job: PPOJob) -> AcceptedJob | None:
         """The last accepted spec, where the current one is refused."""

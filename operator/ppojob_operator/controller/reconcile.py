@@ -10,7 +10,6 @@ from ppojob_operator.api.v1alpha1.status import PPOJobStatus
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.observe import Memory, Observer
 from ppojob_operator.domain.decisions import Decision, Wait
-from ppojob_operator.domain.hashes import spec_hash
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
@@ -67,7 +66,7 @@ class Reconciler:
         accepted, job = observation.accepted, observation.job
         if accepted is None or observation.problems:
             return status
-        name = f"{names.base(job.name, job.uid)}-{spec_hash(accepted.spec)}"
+        name = f"{names.base(job.name, job.uid)}-{accepted.spec_hash}"
         if name != status.accepted_revision:
             await self.cluster.save_revision(job, name, accepted.spec.model_dump(mode="json", by_alias=True))
         return status.model_copy(update={"accepted_revision": name})

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -113,7 +114,9 @@ class Workers:
     async def _pass(self, key: Key, course: Course, failures: int) -> tuple[timedelta | None, int]:
         try:
             async with self._slots:
+                began = time.monotonic()
                 delay = await self.reconciler.reconcile(key, course)
+                self.reconciler.telemetry.reconciled(time.monotonic() - began)
         except EXPECTED as error:
             logger.info("will try again: %s", error, extra=_fields(key))
             return backoff(failures, random.random()), failures + 1  # noqa: S311 (spreads load, hides nothing)

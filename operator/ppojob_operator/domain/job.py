@@ -1,11 +1,13 @@
 """A job whose spec was accepted: what rendering and deciding work on."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.domain import hashes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AcceptedJob:
     """Identity and the spec that governs (the last accepted one, which an invalid edit does not replace)."""
 
@@ -14,3 +16,18 @@ class AcceptedJob:
     uid: str
     generation: int
     spec: PPOJobSpec
+
+    @cached_property
+    def training_hash(self) -> str:
+        """Differs when an edit needs another attempt."""
+        return hashes.training_hash(self.spec)
+
+    @cached_property
+    def cluster_hash(self) -> str:
+        """Differs when an edit needs another RayCluster."""
+        return hashes.cluster_hash(self.spec)
+
+    @cached_property
+    def spec_hash(self) -> str:
+        """Names the spec as a whole."""
+        return hashes.spec_hash(self.spec)

@@ -32,7 +32,6 @@ from ppojob_operator.domain.decisions import (
     StartAttempt,
 )
 from ppojob_operator.domain.guardrails import Assessment
-from ppojob_operator.domain.hashes import cluster_hash, training_hash
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.phase import phase, summary
@@ -236,7 +235,7 @@ def _cluster(observation: Observation, status: PPOJobStatus, number: int) -> PPO
         update={
             "cluster_number": number,
             "cluster_uid": None,
-            "cluster_hash": cluster_hash(observation.accepted.spec),
+            "cluster_hash": observation.accepted.cluster_hash,
         }
     )
 
@@ -251,7 +250,7 @@ def _started(observation: Observation, status: PPOJobStatus, decision: StartAtte
         head_uid=decision.head_uid,
         cause=status.intent.kind if status.intent else None,
         resume=decision.resume,
-        training_hash=training_hash(observation.accepted.spec),
+        training_hash=observation.accepted.training_hash,
         created=observation.now,
     )
     return status.model_copy(

@@ -6,7 +6,6 @@ from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import AttemptState
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind
 from ppojob_operator.domain.decisions import Begin, Decision, StartAttempt, Wait
-from ppojob_operator.domain.hashes import cluster_hash, training_hash
 from ppojob_operator.domain.intents import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -151,8 +150,8 @@ def _silence(state: AttemptState | None) -> float | None:
 def _changed(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus) -> Decision | None:
     """An edit of the spec that the running attempt cannot take in."""
     status = observation.job.status
-    new_cluster = status.cluster_hash != cluster_hash(accepted.spec)
-    if not new_cluster and attempt.training_hash == training_hash(accepted.spec):
+    new_cluster = status.cluster_hash != accepted.cluster_hash
+    if not new_cluster and attempt.training_hash == accepted.training_hash:
         return None
     return Begin(
         intent=intent(
