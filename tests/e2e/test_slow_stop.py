@@ -20,10 +20,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 def test_slow_stop(kube: Kube, minimal: Run) -> None:
     """With a trainer that takes 15 s to stop, the next attempt starts after it is gone."""
-    name = "a-" + "very-long-name-" * 3 + "of-sixty-three-ch"
-    assert len(name) <= 63
+    name = ("a-name-of-sixty-three-characters-" * 2)[:62] + "x"
     job = next(item for item in minimal.objects if item["kind"] == "PPOJob")
-    job["metadata"]["name"] = name = name.ljust(63, "x")
+    job["metadata"]["name"] = name
     run = Run(kube, minimal.namespace, name, minimal.objects)
     kube.kubectl("create", "configmap", "slow", "-n", run.namespace, f"--from-literal=reward.py={SLOW_REWARD}")
     run.spec["reward"]["terms"] = [{"name": "slow", "function": {"configMap": "slow"}}]

@@ -92,7 +92,11 @@ def _ray_container(
     job: AcceptedJob, settings: RenderSettings, resources: dict[str, Any], probes: dict[str, Any]
 ) -> dict[str, Any]:
     stop_wait = job.spec.graceful_stop_seconds + _STOP_MARGIN_SECONDS
-    ray = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_JOB_STOP_WAIT_TIME_S": str(stop_wait)}
+    ray = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_JOB_STOP_WAIT_TIME_S": str(stop_wait),
+        contract.ENV_STOP_SECONDS: str(job.spec.graceful_stop_seconds),
+    }
     # Kubernetes would replace $(NAME) in a value.
     user = [{"name": item.name, "value": item.value.replace("$(", "$$(")} for item in job.spec.trainer.env]
     return {
