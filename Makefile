@@ -20,7 +20,7 @@ demo: setup cluster-up images ## Train the example that goes bad, watch it being
 	$(BIN)/python -m tests.demo
 
 test: check verify-generated setup cluster-up images ## All tests, on a real cluster that is brought up first
-	$(PYTEST) tests/chart tests/integration tests/e2e
+	$(PYTEST) --durations=15 -m "not slow" tests/chart tests/integration tests/e2e
 
 ##@ Daily
 .PHONY: check lint format type layering unit golden generate verify verify-generated
@@ -53,6 +53,14 @@ verify-generated: setup
 	$(BIN)/python -m ppojob_operator.codegen --check
 
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
+
+##@ Longer
+.PHONY: bench-rollback test-smollm2
+bench-rollback: setup cluster-up images ## Seconds of a rollback, beside KubeRay's own retry (12 minutes)
+	$(BIN)/python -m tests.bench.rollback
+
+test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
+	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py
 
 ##@ Set-up
 .PHONY: setup lock images clean

@@ -1,0 +1,1 @@
+"""Benchmarks: measured side by side on the real cluster, printed, not asserted."""
