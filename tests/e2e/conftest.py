@@ -26,7 +26,7 @@ def namespace(kube: Kube, request: pytest.FixtureRequest) -> Iterator[str]:
         print(kube.kubectl("get", "ppojobs,rayclusters,rayjobs,pods,events", "--namespace", name, "--output", "wide"))
         print(kube.kubectl("get", "ppojobs", "--namespace", name, "--output", "yaml"))
         print(kube.kubectl("logs", "deployment/ppojob-operator", "--namespace", SYSTEM, "--tail", "200"))
-    kube.kubectl("delete", "namespace", name, "--wait", "--timeout=170s")
+    kube.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture

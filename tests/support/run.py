@@ -108,9 +108,9 @@ class Run:
         return [row for row, _ in read(self.layout.attempt(attempt).journal)]
 
     @contextmanager
-    def monitor_stopped(self) -> Iterator[None]:
-        """The monitor's process hears nothing and answers nothing (SIGSTOP), as on a stuck node."""
-        process = self._process("ppojob-monitor")
+    def frozen(self, program: str) -> Iterator[None]:
+        """The program's process in the job's pods neither works nor ends (SIGSTOP), as on a stuck node."""
+        process = self._process(program)
         os.kill(process, signal.SIGSTOP)
         try:
             yield
@@ -118,13 +118,15 @@ class Run:
             os.kill(process, signal.SIGCONT)
 
     def _process(self, program: str) -> int:
-        """A process of this job's pods by its program; the node runs on this machine."""
+        """A Python process of this job's pods by its program; the node runs on this machine."""
         uid = f"PPOJOB_UID={self.job['metadata']['uid']}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+                command = (folder / "cmdline").read_bytes().split(b"\0")
+                environment = (folder / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if program.encode() in command and uid in environment.split(b"\0"):
+            names = [Path(os.fsdecode(part)).name for part in command[:2]]
+            if names[0].startswith("python") and program in names and uid in environment:
                 return int(folder.name)
         raise AssertionError(f"no process {program} of {self.name} on this machine")
