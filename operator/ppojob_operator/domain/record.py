@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from ppojob_contract.journal import RowKind
+from ppojob_contract.layout import job_folder
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import (
     AttemptStatus,
@@ -32,6 +33,7 @@ from ppojob_operator.domain.decisions import (
     StartAttempt,
 )
 from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.phase import phase, summary
@@ -61,6 +63,8 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
     cluster = observation.cluster(status.cluster_number)
     if cluster is not None:
         update["cluster_uid"] = cluster.uid
+    if observation.accepted is not None:
+        update["storage_path"] = _storage_path(observation.accepted)
     if observation.accepted is None or status.attempt is None:
         return status.model_copy(update=update)
     attempt = _seen(observation, judgement, status.attempt)
@@ -77,6 +81,11 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
     if any(item.step > status.rollback_mark for item in judgement.confirmed):
         update["rollbacks_since_progress"] = 0
     return status.model_copy(update=update)
+
+
+def _storage_path(accepted: AcceptedJob) -> str:
+    folder = job_folder(accepted.namespace, accepted.name, accepted.uid)
+    return "/".join(filter(None, [accepted.spec.storage.path, folder]))
 
 
 def _seen(observation: Observation, judgement: Judgement, attempt: AttemptStatus) -> AttemptStatus:

@@ -1,15 +1,21 @@
 """What all API models share: camelCase on the wire, unknown fields refused, values never changed."""
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 
+def _wire_name(name: str) -> str:
+    """`job_uid` is `jobUID` on the wire, as Kubernetes writes it."""
+    return re.sub("Uid$", "UID", to_camel(name))
+
+
 class Model(BaseModel):
     """Base of all API models."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(alias_generator=_wire_name, populate_by_name=True, extra="forbid", frozen=True)
 
 
 def rules(*entries: tuple[str, str] | tuple[str, str, str]) -> dict[str, Any]:

@@ -240,4 +240,6 @@ class PPOJobStatus(StatusModel):
     restart_mark: int = Field(default=0, description="Step at the last restart; a later one resets the count")
     outcome: ExitClass | None = None
     finished: datetime | None = None
-    storage_path: str | None = None
+    storage_path: Annotated[str, Field(max_length=2048)] | None = Field(
+        default=None, description="The job's folder on its claim"
+    )
