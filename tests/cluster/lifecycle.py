@@ -110,3 +110,5 @@ def _missing(paths: Paths, groups: Sequence[ToolGroup]) -> list[ToolGroup]:
 def _build(paths: Paths, progress: Progress, groups: Sequence[ToolGroup]) -> None:
     for group in _missing(paths, groups):
         tools.build(group, paths, progress)
+    if not _missing(paths, tools.GROUPS):
+        tools.drop_intermediates(paths)

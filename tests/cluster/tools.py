@@ -127,8 +127,8 @@ def build(group: ToolGroup, paths: Paths, progress: Progress) -> None:
         tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{group.name}-") as scratch,
     ):
         result = Path(scratch) / "result"
-        _compile(group, find_go(paths), result / "bin")
-        _copy_assets(group, find_go(paths), result)
+        _compile(group, paths, result / "bin")
+        _copy_assets(group, paths, result)
         result.rename(target)
     for old in target.parent.glob(f"{group.name}-{'[0-9a-f]' * 12}"):
         if old != target:
@@ -146,31 +146,43 @@ def link(paths: Paths) -> None:
             (folder / program.name).symlink_to(program)
 
 
-def _compile(group: ToolGroup, go: Path, target: Path) -> None:
+def _compile(group: ToolGroup, paths: Paths, target: Path) -> None:
     """`tool` is Go's name for everything that the go.mod lists as a tool."""
     target.mkdir(parents=True)
     package = "tool" if group is not PAUSE else "."
     command = ("build", "-trimpath", "-ldflags", group.linker_flags, "-o", f"{target}{os.sep}", package)
-    run(go, *command, folder=group.source, environment=_go_environment(go))
+    go = find_go(paths)
+    run(go, *command, folder=group.source, environment=_go_environment(go, paths))
     for built, name in group.renames:
         (target / built).rename(target / name)
 
 
-def _copy_assets(group: ToolGroup, go: Path, target: Path) -> None:
+def _copy_assets(group: ToolGroup, paths: Paths, target: Path) -> None:
     """Copy the module's manifests; the module cache is read-only and may be emptied at any time."""
     if not group.assets:
         return
     command = ("list", "-m", "-f", "{{.Dir}}", group.module)
-    module = Path(run(go, *command, folder=group.source, environment=_go_environment(go)).strip())
+    go = find_go(paths)
+    module = Path(run(go, *command, folder=group.source, environment=_go_environment(go, paths)).strip())
     for asset in group.assets:
         if not (module / asset).is_dir():
             raise ClusterError(f"{group.module} {group.version} has no folder {asset}")
         run("cp", "--recursive", "--no-preserve=mode", module / asset, target / Path(asset).name)
 
 
-def _go_environment(go: Path) -> dict[str, str]:
+def drop_intermediates(paths: Paths) -> None:
+    """Remove what Go keeps of its compilations (10 GB): the groups share it while they are built, nobody afterwards."""
+    shutil.rmtree(_go_cache(paths), ignore_errors=True)
+
+
+def _go_cache(paths: Paths) -> Path:
+    return paths.cache / "go-build"
+
+
+def _go_environment(go: Path, paths: Paths) -> dict[str, str]:
     """No C compiler (static programs also run in images from scratch), no surprises from the user's settings."""
     return {
+        "GOCACHE": str(_go_cache(paths)),
         "CGO_ENABLED": "0",
         "GOFLAGS": "",
         "GOWORK": "off",
