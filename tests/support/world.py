@@ -209,6 +209,9 @@ class World:
         if attempt.silence < self.start_seconds and not attempt.rows:
             attempt.silence += 1
             return
+        if attempt.step >= config.total_steps:
+            self._end(attempt, ExitClass.SUCCEEDED)
+            return
         attempt.step += 1
         values = {"gradNorm": 1.0, "stepSeconds": 1.0} | self.script(number, attempt.step, config.settings)
         if "raise" in values:

@@ -152,7 +152,7 @@ def _outcome(attempt: AttemptConfig, ending: dict[str, Any]) -> Outcome:
     step = int(ending["step"])
     if ending["stopped"]:
         return Outcome(exit_class=ExitClass.STOPPED, message="stopped at a step boundary", step=step)
-    if step == attempt.total_steps:
+    if step >= attempt.total_steps:  # later, where the total was lowered below a checkpoint
         return Outcome(exit_class=ExitClass.SUCCEEDED, message=f"all {step} steps done", step=step)
     message = f"training ended at step {step} of {attempt.total_steps}"
     return Outcome(exit_class=ExitClass.UNKNOWN, message=message, step=step)

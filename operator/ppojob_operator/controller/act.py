@@ -6,7 +6,7 @@ from typing import assert_never
 
 from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_operator.api.v1alpha1.resource import PPOJob
-from ppojob_operator.controller.observe import Memory, Observer
+from ppojob_operator.controller.observe import Observer
 from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
@@ -41,7 +41,7 @@ class Actor:
     observer: Observer
     settings: RenderSettings
 
-    async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None, memory: Memory) -> None:
+    async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None) -> None:
         """Raises `ClusterUnavailable`, `MonitorUnavailable` or `Conflict`; what was done so far may be done again."""
         match decision:
             case Wait() | Refuse() | Begin() | CloseAttempt() | Settle() | Finish():
@@ -53,7 +53,7 @@ class Actor:
             case RemoveCluster(name=name, uid=uid):
                 await self.cluster.delete("RayCluster", job.namespace, name, uid)
             case AskToStop():
-                await self._ask_to_stop(decision, job, memory)
+                await self._ask_to_stop(decision, job)
             case CreateCluster(number=number):
                 assert accepted is not None, "clusters are made for accepted jobs only"
                 await self._create_cluster(number, accepted)
@@ -78,8 +78,8 @@ class Actor:
             await self.cluster.create(render_token_secret(accepted, secrets.token_urlsafe(32)))
         await self.cluster.create(render_cluster(accepted, number, self.settings))
 
-    async def _ask_to_stop(self, decision: AskToStop, job: PPOJob, memory: Memory) -> None:
-        endpoint = await self.observer.endpoint(job, memory)
+    async def _ask_to_stop(self, decision: AskToStop, job: PPOJob) -> None:
+        endpoint = await self.observer.endpoint(job)
         if endpoint is None:
             raise MonitorUnavailable("the head pod has no address")
         command = Command(id=decision.command_id, kind=CommandKind.STOP, save=decision.save)

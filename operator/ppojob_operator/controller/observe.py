@@ -39,8 +39,8 @@ class Memory:
 
     metrics: tuple[str, ...] = ()
     rows: dict[int, list[StepRow]] = field(default_factory=dict)
-    unreachable_since: datetime | None = None
-    token: str | None = field(default=None, repr=False)
+    reached: datetime | None = None
+    """When the monitor answered last; before the first answer, when it was first asked."""
     acceptance: tuple[int, Acceptance] | None = None
     """By generation."""
     watch: WatchPoint | None = None
@@ -79,17 +79,14 @@ class Observer:
             storage_bound=bound,
         )
 
-    async def endpoint(self, job: PPOJob, memory: Memory) -> Endpoint | None:
+    async def endpoint(self, job: PPOJob) -> Endpoint | None:
         """The job's monitor with the right to change something; None where there is no head pod."""
         key = Key(job.namespace, job.name, job.uid)
         head = _head_address(_current(job, await self.cluster.list_clusters(key)))
         if head is None:
             return None
-        if memory.token is None:
-            memory.token = await self.cluster.read_token(
-                job.namespace, names.secret_name(names.base(job.name, job.uid))
-            )
-        return Endpoint(host=head, key=key, token=memory.token)
+        token = await self.cluster.read_token(job.namespace, names.secret_name(names.base(job.name, job.uid)))
+        return Endpoint(host=head, key=key, token=token)
 
     async def _accept(self, job: PPOJob, memory: Memory) -> Acceptance:
         """Judged once for each generation: parsing and hashing a spec costs more than the rest of a quiet pass."""
@@ -117,22 +114,21 @@ class Observer:
         memory.watch = None
         host = _head_address(current)
         if host is None or accepted is None:
-            memory.unreachable_since = memory.unreachable_since or self.clock()
             return self._unreached(memory, Reach.NO_POD, "there is no running head pod")
         try:
             endpoint = Endpoint(host=host, key=key)
             state = await self.monitor.state(endpoint)
             await self._read_rows(endpoint, job, state, metrics_of(accepted.spec), memory)
         except MonitorUnavailable as error:
-            memory.unreachable_since = memory.unreachable_since or self.clock()
             return self._unreached(memory, Reach.UNREACHABLE, str(error))
-        memory.unreachable_since = None
+        memory.reached = self.clock()
         memory.watch = _watch_point(endpoint, job, state, memory)
         return MonitorView(reach=Reach.OK, state=state, rows=_frozen(memory))
 
     def _unreached(self, memory: Memory, reach: Reach, message: str) -> MonitorView:
-        since = memory.unreachable_since or self.clock()
-        silent = (self.clock() - since).total_seconds()
+        now = self.clock()
+        memory.reached = memory.reached or now
+        silent = (now - memory.reached).total_seconds()
         return MonitorView(reach=reach, rows=_frozen(memory), message=message, silent_seconds=silent)
 
     async def _read_rows(

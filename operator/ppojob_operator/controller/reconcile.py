@@ -1,18 +1,21 @@
 """The whole story of one pass: observe, decide, record, act."""
 
+import dataclasses
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from ppojob_operator.api.v1alpha1.resource import PPOJob
-from ppojob_operator.api.v1alpha1.status import PPOJobStatus
+from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, ResumePoint
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.observe import Memory, Observer
-from ppojob_operator.domain.decisions import Decision, Wait
+from ppojob_operator.domain.decisions import Begin, Decision, Refuse, Wait
+from ppojob_operator.domain.events import WARNING, Event
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
-from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
+from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorRefused, MonitorUnavailable
 from ppojob_operator.ports import Cluster, Key
 from ppojob_operator.render import names
 from ppojob_operator.telemetry import Telemetry
@@ -55,11 +58,19 @@ class Reconciler:
         status = await self._keep_accepted(observation, planned.status)
         job = await self._record(job, status, planned, course)
         self._tell(key, job, planned, course)
-        await self._confirm(job, planned, course)
-        await self.actor.act(planned.decision, job, observation.accepted, course.memory)
+        await self._confirm(job, planned)
         for event in planned.events:
             await self.cluster.emit(job, event)
-        return planned.decision.requeue if isinstance(planned.decision, Wait) else AT_ONCE
+        await self._act(planned.decision, observation, job)
+        return requeue(planned.decision)
+
+    async def _act(self, decision: Decision, observation: Observation, job: PPOJob) -> None:
+        """Says aloud what the API server will not do (a quota, an admission policy), then lets the worker try again."""
+        try:
+            await self.actor.act(decision, job, observation.accepted)
+        except (ClusterUnavailable, Conflict) as error:
+            await self.cluster.emit(job, Event(type=WARNING, reason="ActionFailed", message=str(error)[:1000]))
+            raise
 
     async def _keep_accepted(self, observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
         """Saves a newly accepted spec, so that a later refused edit does not replace it."""
@@ -83,11 +94,11 @@ class Reconciler:
         course.written_at = now
         return written
 
-    async def _confirm(self, job: PPOJob, planned: Plan, course: Course) -> None:
+    async def _confirm(self, job: PPOJob, planned: Plan) -> None:
         """Tells the claim what is Confirmed. The status has it already, so that failing here loses nothing."""
         if planned.confirm is None:
             return
-        endpoint = await self.observer.endpoint(job, course.memory)
+        endpoint = await self.observer.endpoint(job)
         if endpoint is None:
             return
         try:
@@ -104,6 +115,17 @@ class Reconciler:
             logger.info("%s %s", line[0], line[1], extra=_fields(job))
 
 
+def requeue(decision: Decision) -> timedelta:
+    """When to look again if nothing wakes the worker before."""
+    match decision:
+        case Wait(requeue=delay):
+            return delay
+        case Refuse():
+            return timedelta(hours=1)
+        case _:
+            return AT_ONCE
+
+
 def _fields(job: PPOJob) -> dict[str, Any]:
     attempt = job.status.attempt
     return {"namespace": job.namespace, "ppojob": job.name, "attempt": attempt.number if attempt else 0}
@@ -114,8 +136,25 @@ def _in_words(decision: Decision) -> tuple[str, str]:
     match decision:
         case Wait(reason=reason, message=message):
             return name, f"{reason} {message}".strip()
+        case Begin(intent=intent):
+            return name, f"{intent.kind.value} {intent.reason}: {intent.message}"
         case _:
-            return name, str(decision)[:500]
+            values = (f"{item.name}={_short(getattr(decision, item.name))}" for item in dataclasses.fields(decision))
+            return name, " ".join(values)
+
+
+def _short(value: object) -> str:
+    match value:
+        case ResumePoint(attempt=attempt, step=step):
+            return f"{attempt}/{step}"
+        case tuple():
+            return ",".join(_short(item) for item in value) or "-"
+        case ParameterValue(parameter=parameter, value=number):
+            return f"{parameter.value}:{number:g}"
+        case StrEnum():
+            return value.value
+        case _:
+            return str(value)
 
 
 _PROGRESS = ("progress", "metrics", "evaluatedThrough", "message")

@@ -48,6 +48,8 @@ class Evidence:
     guards: Sequence[Guardrail]
     """Rollback guardrails that are not dry runs."""
     window: int
+    bad: tuple[int, int] | None = None
+    """Attempt and step of the first bad row of the breach that was found, if one was."""
     finished: bool = False
     """Training reached its last step: the rows still lacking behind a checkpoint are waived."""
 
@@ -96,6 +98,8 @@ def _phase(
         return CheckpointPhase.UNUSABLE, state.problem
     if not contains(evidence.lineage, state.ref.attempt, state.ref.step):
         return CheckpointPhase.ABANDONED, "the run went back to an earlier step"
+    if evidence.bad is not None and state.ref.attempt == evidence.bad[0] and state.ref.step >= evidence.bad[1] - 1:
+        return CheckpointPhase.SUSPECT, f"the run was bad from step {evidence.bad[1]} on"
     if state.ref in confirmed:
         return CheckpointPhase.CONFIRMED, ""
     return _trust(state.ref.step, evidence)
@@ -110,6 +114,8 @@ def _trust(step: int, evidence: Evidence) -> tuple[CheckpointPhase, str]:
     for row, verdict in judged:
         if verdict is Cleanness.UNCLEAN:
             return CheckpointPhase.SUSPECT, f"step {row.step} was not clean"
+        if verdict is Cleanness.UNKNOWN and row.step <= step:
+            return CheckpointPhase.COMPLETE, f"step {row.step} lacks a guardrail's figure"
         clean_after += row.step > step and verdict is Cleanness.CLEAN
         if clean_after >= evidence.window:
             break

@@ -77,6 +77,10 @@ def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatu
     attempt = status.attempt
     if attempt is None or attempt.first_step is None:
         return _UNKNOWN, "Waiting", "no step yet"
+    old = next((item for item in status.conditions if item.type is ConditionType.HEALTHY), None)
+    unread = judgement.last_row is None and not (silent(observation.monitor) and attempt.ended is None)
+    if old is not None and (status.finished is not None or unread):
+        return old.status, old.reason, old.message
     if judgement.breach is not None:
         return _FALSE, "GuardrailBreached", f"{judgement.breach.guardrail.name}: {judgement.breach.summary}"
     if silent(observation.monitor) and attempt.ended is None:

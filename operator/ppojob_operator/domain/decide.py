@@ -7,12 +7,14 @@ from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
 from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, DeleteJob, Refuse, StartAttempt, Wait
-from ppojob_operator.domain.intents import carry_out, intent
+from ppojob_operator.domain.intent import intent
+from ppojob_operator.domain.intents import carry_out
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
-from ppojob_operator.domain.observation import Observation, Reach
+from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.provision import cluster_needed, waiting_for_cluster
+from ppojob_operator.domain.provision import cluster_needed, outdated, remove_everything, waiting_for_cluster
+from ppojob_operator.domain.rollback import roll_back
 from ppojob_operator.domain.supervise import supervise
 from ppojob_operator.domain.targets import restart_point
 
@@ -71,16 +73,20 @@ def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement
             message=f"spec.storage.claimName: no PersistentVolumeClaim '{accepted.spec.storage.claim_name}' in "
             f"namespace {accepted.namespace}; create it",
         )
+    removal = remove_everything(observation) if outdated(observation, accepted) else None
+    if removal is not None:
+        return removal
     number = cluster_needed(observation)
     if number is not None:
         return CreateCluster(number=number)
     waiting = waiting_for_cluster(observation, status.cluster_number)
     if waiting is not None:
         return waiting
+    unseen = roll_back(observation, accepted, judgement)
+    if unseen is not None:
+        return unseen
     head = observation.ready_head(status.cluster_number)
     assert head is not None, "a cluster that is ready has a head"
-    if observation.monitor.reach is not Reach.OK:
-        return Wait(reason="MonitorUnreachable", message=observation.monitor.message, requeue=timedelta(seconds=2))
     return StartAttempt(
         number=(status.attempt.number if status.attempt else 0) + 1,
         cluster=status.cluster_number,

@@ -11,10 +11,9 @@ from ppojob_operator.api.v1alpha1.status import (
     IntentKind,
     ParameterValue,
     PPOJobStatus,
-    Verdict,
 )
 from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, Settle
-from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.guardrails import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 
@@ -50,7 +49,7 @@ def events(
         *_decision(observation, decision),
         *_attempt(old, status),
         *_checkpoints(old, status),
-        *_guardrails(old, judgement, status),
+        *_guardrails(old, judgement),
         *_health(old, status),
     )
 
@@ -131,21 +130,18 @@ def _checkpoints(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
             )
 
 
-def _guardrails(old: PPOJobStatus, judgement: Judgement, new: PPOJobStatus) -> Iterator[Event]:
-    verdicts = {item.name: item.verdict for item in old.guardrails}
-    through = old.evaluated_through
-    same_attempt = through is not None and new.attempt is not None and through.attempt == new.attempt.number
-    seen_through = through.step if same_attempt and through else 0
+def _guardrails(old: PPOJobStatus, judgement: Judgement) -> Iterator[Event]:
+    known, through = {item.name for item in old.guardrails}, old.evaluated_through
+    same_attempt = through is not None and old.attempt is not None and through.attempt == old.attempt.number
     for item in judgement.assessments:
-        is_new = item.breach is not None and item.breach.step > seen_through
-        turned = item.verdict is Verdict.BREACHED and verdicts.get(item.guardrail.name) is Verdict.HEALTHY
-        if is_new or turned:
-            yield _breached(item)
+        seen_through = through.step if same_attempt and through and item.guardrail.name in known else 0
+        for episode in item.episodes:
+            if episode.step > seen_through:
+                yield _breached(episode)
 
 
-def _breached(item: Assessment) -> Event:
-    guardrail = item.guardrail
-    what = item.breach.summary if item.breach else f"bad for {item.failing} steps"
+def _breached(breach: Breach) -> Event:
+    guardrail, what = breach.guardrail, breach.summary
     if guardrail.dry_run and guardrail.action is GuardrailAction.ROLLBACK:
         return Event(
             type=WARNING,

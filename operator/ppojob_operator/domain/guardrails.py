@@ -40,6 +40,8 @@ class Assessment:
     guardrail: Guardrail
     verdict: Verdict
     """Of the newest observation; `Inconclusive` is the observer's to add, since rows cannot know of silence."""
+    episodes: tuple[Breach, ...]
+    """Every time that it became breached, in order."""
     breach: Breach | None
     """The attempt's first breach that may act; it stays although later rows are good: no breach is missed."""
     failing: int
@@ -82,10 +84,14 @@ def observations(guardrail: Guardrail, rows: Iterable[StepRow]) -> Iterable[tupl
 
 
 def assess(guardrail: Guardrail, rows: Sequence[StepRow], *, grace_through: int = 0) -> Assessment:
-    """Folds the rows of one attempt; Rollback guardrails do not act up to and with step `grace_through`."""
+    """Folds the rows of one attempt.
+
+    Rollback guardrails do not act up to and with step `grace_through`, but on a value that is not finite.
+    """
     condition = guardrail.conditions[0]
-    acts_after = max(guardrail.after_step, grace_through if guardrail.action is GuardrailAction.ROLLBACK else 0)
+    grace = grace_through if guardrail.action is GuardrailAction.ROLLBACK else 0
     failing, first, breach = 0, 0, None
+    episodes: list[Breach] = []
     value: float | None = None
     step: int | None = None
     for step, value in observations(guardrail, rows):
@@ -94,11 +100,17 @@ def assess(guardrail: Guardrail, rows: Sequence[StepRow], *, grace_through: int 
             continue
         first = step if failing == 0 else first
         failing += 1
-        if breach is None and failing >= guardrail.for_steps and step > acts_after:
-            breach = Breach(guardrail=guardrail, first_step=first, step=step, value=value)
+        if failing < guardrail.for_steps:
+            continue
+        now = Breach(guardrail=guardrail, first_step=first, step=step, value=value)
+        if failing == guardrail.for_steps:
+            episodes.append(now)
+        if breach is None and (step > grace or not math.isfinite(value)):
+            breach = now
     return Assessment(
         guardrail=guardrail,
         verdict=_verdict(step, failing, guardrail),
+        episodes=tuple(episodes),
         breach=breach,
         failing=failing,
         value=value,

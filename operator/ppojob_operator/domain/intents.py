@@ -5,74 +5,39 @@ ask to stop -> outcome -> delete the RayJob -> its end is recorded -> lock free
 -> suspend, fail, complete: delete the cluster -> settled or finished
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import LockState
-from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind, ParameterValue, ResumePoint
+from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind
 from ppojob_operator.domain.decisions import (
     AskToStop,
     CloseAttempt,
     CreateCluster,
     Decision,
     Finish,
-    RemoveCluster,
     RemoveRayJob,
     Settle,
     StartAttempt,
     Wait,
 )
+from ppojob_operator.domain.intent import NEXT_ATTEMPT
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
-from ppojob_operator.domain.provision import cluster_needed, waiting_for_cluster
+from ppojob_operator.domain.parameters import in_force
+from ppojob_operator.domain.provision import SOON, cluster_needed, outdated, remove_everything, waiting_for_cluster
+from ppojob_operator.domain.rollback import roll_back
 from ppojob_operator.domain.targets import restart_point
 
 STOP_MARGIN = timedelta(seconds=30)
 """Beyond gracefulStopSeconds, for the command to arrive and the outcome to be seen."""
 
 LOCK_DEADLINE = timedelta(seconds=90)
-"""A driver that holds its lock so long after its RayJob is gone is given up with its whole cluster."""
+"""A driver that is not seen gone so long after its RayJob is given up with its whole cluster."""
 
 LINGER = timedelta(seconds=20)
 """How long a finished job's head pod stays, so that Prometheus gets its last figures."""
-
-SOON = timedelta(seconds=2)
-
-NEXT_ATTEMPT = frozenset({IntentKind.ROLLBACK, IntentKind.RESTART, IntentKind.SPEC_CHANGE})
-
-
-def intent(
-    observation: Observation,
-    kind: IntentKind,
-    *,
-    reason: str,
-    message: str,
-    step: int | None = None,
-    resume: ResumePoint | None = None,
-    adjustments: Sequence[ParameterValue] = (),
-    guardrail: str | None = None,
-    replace_cluster: bool = False,
-) -> Intent:
-    """A new intent about the current attempt. Its id names it for ever: kind and the attempt that it ends."""
-    attempt = observation.job.status.attempt
-    number = attempt.number if attempt and attempt.ended is None else 0
-    last = attempt.number if attempt else 0
-    return Intent(
-        id=f"{kind.value.lower()}-{number or last}-{observation.job.generation}",
-        kind=kind,
-        since=observation.now,
-        reason=reason,
-        message=message[:4096],
-        attempt=number,
-        step=step if step is not None else (attempt.last_step or 0 if attempt else 0),
-        guardrail=guardrail,
-        replace_cluster=replace_cluster,
-        next_attempt=last + 1 if kind in NEXT_ATTEMPT else None,
-        resume=resume,
-        adjustments=list(adjustments),
-    )
 
 
 def carry_out(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision:
@@ -112,7 +77,9 @@ def _driver_done(observation: Observation, judgement: Judgement, attempt: Attemp
     """Nothing is left that could stop gracefully."""
     if judgement.attempt_state is not None and judgement.attempt_state.outcome is not None:
         return True
-    if attempt.driver_ended is not None or _never_ran(observation, judgement):
+    state = observation.monitor.state
+    held = state is not None and state.lock is LockState.HELD
+    if (attempt.driver_ended is not None and not held) or _never_ran(observation, judgement):
         return True
     cluster = observation.cluster(attempt.cluster)
     return (
@@ -139,9 +106,9 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
     """Starts the next attempt, on this cluster if it can be used, else on the next."""
     status = observation.job.status
     if accepted.spec.suspend:
-        return _remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
-    if _cluster_must_go(observation, current):
-        removal = _remove_everything(observation)
+        return remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
+    if _cluster_must_go(observation, accepted, current):
+        removal = remove_everything(observation)
         if removal is not None:
             return removal
     number = cluster_needed(observation)
@@ -150,6 +117,10 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
     waiting = waiting_for_cluster(observation, status.cluster_number)
     if waiting is not None:
         return waiting
+    # Now that the claim can be looked at: was there a breach that nobody saw?
+    unseen = None if current.kind is IntentKind.ROLLBACK else roll_back(observation, accepted, judgement)
+    if unseen is not None:
+        return unseen
     head = observation.ready_head(status.cluster_number)
     assert head is not None, "a cluster that is ready has a head"
     assert current.next_attempt is not None, "intents of this kind name the next attempt"
@@ -159,28 +130,29 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
         cluster=status.cluster_number,
         head_uid=head.uid,
         resume=resume,
-        adjustments=tuple(current.adjustments),
+        adjustments=in_force(accepted.spec, current.adjustments),
     )
 
 
-def _cluster_must_go(observation: Observation, current: Intent) -> bool:
-    """Asked for with the intent and not done yet, or the old driver does not end."""
+def _cluster_must_go(observation: Observation, accepted: AcceptedJob, current: Intent) -> bool:
+    """Asked for with the intent and not done yet, no longer as the spec wants it, or its driver does not end."""
+    if outdated(observation, accepted):
+        return True
     attempt = observation.job.status.attempt
-    old = attempt.cluster if attempt else 0
-    if observation.job.status.cluster_number != old:
+    if attempt is None or observation.job.status.cluster_number != attempt.cluster:
         return False
     if current.replace_cluster:
         return True
     state = observation.monitor.state
-    held = state is not None and state.lock is LockState.HELD
-    return held and current.stopped is not None and observation.now - current.stopped > LOCK_DEADLINE
+    free = state is not None and state.lock is LockState.FREE
+    return not free and attempt.ended is not None and observation.now - attempt.ended > LOCK_DEADLINE
 
 
 def _close_down(observation: Observation, current: Intent) -> Decision:
     """Gives the devices back, then ends."""
     if current.kind is IntentKind.COMPLETE and observation.now - current.since < LINGER:
         return Wait(reason="Lingering", message="the last figures are left to be scraped", requeue=SOON)
-    removal = _remove_everything(observation)
+    removal = remove_everything(observation)
     if removal is not None:
         return removal
     if current.kind is IntentKind.SUSPEND:
@@ -193,18 +165,3 @@ def _outcome(current: Intent) -> ExitClass:
     if current.kind is IntentKind.COMPLETE:
         return ExitClass.SUCCEEDED
     return ExitClass(current.reason) if current.reason in set(ExitClass) else ExitClass.UNKNOWN
-
-
-def _remove_everything(observation: Observation) -> Decision | None:
-    """RayJobs first: KubeRay would submit a running one again into a new cluster of the same name."""
-    for job in observation.jobs:
-        if not job.deleting:
-            return RemoveRayJob(attempt=job.attempt, name=job.name, uid=job.uid)
-    if observation.jobs:
-        return Wait(reason="DeletingRayJob", requeue=SOON)
-    for cluster in observation.clusters:
-        if not cluster.deleting:
-            return RemoveCluster(number=cluster.number, name=cluster.name, uid=cluster.uid)
-    if observation.clusters:
-        return Wait(reason="DeletingRayCluster", requeue=SOON)
-    return None

@@ -86,6 +86,7 @@ def _checkpoints(
         rows=rows,
         guards=rollback_guardrails(accepted.spec),
         window=window(accepted.spec),
+        bad=(current, breach.first_step) if breach else None,
         finished=state is not None
         and state.outcome is not None
         and state.outcome.exit_class is ExitClass.SUCCEEDED

@@ -34,7 +34,11 @@ def lineage(status: PPOJobStatus) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     number = status.attempt.number if status.attempt else None
     through = math.inf
-    while number is not None and (attempt := known.get(number)) is not None:
+    while number is not None:
+        attempt = known.get(number)
+        if attempt is None:
+            segments.append(Segment(number, 0, through))  # older than the recorded history
+            break
         after = attempt.resume.step if attempt.resume else 0
         segments.append(Segment(number, after, through))
         number, through = (attempt.resume.attempt, after) if attempt.resume else (None, 0)

@@ -44,10 +44,12 @@ def summary(status: PPOJobStatus, decision: Decision) -> str:
     """One line: what is going on, or why nothing is."""
     if isinstance(decision, Refuse):
         return "the spec was refused: see condition Accepted"
+    waiting_for = decision.message if isinstance(decision, Wait) else ""
     if status.intent is not None:
-        return f"{status.intent.kind.value}: {status.intent.message}"[:4096]
-    if isinstance(decision, Wait) and decision.message:
-        return decision.message[:4096]
+        now = f" (now: {waiting_for})" if waiting_for else ""
+        return f"{status.intent.kind.value}: {status.intent.message}{now}"[:4096]
+    if waiting_for:
+        return waiting_for[:4096]
     if status.finished is not None:
         return status.message
     attempt = status.attempt

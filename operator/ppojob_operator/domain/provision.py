@@ -3,8 +3,11 @@
 from datetime import timedelta
 
 from ppojob_contract.protocol import LockState
-from ppojob_operator.domain.decisions import Wait
+from ppojob_operator.domain.decisions import Decision, RemoveCluster, RemoveRayJob, Wait
+from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation, RayClusterView, Reach
+
+SOON = timedelta(seconds=2)
 
 
 def cluster_needed(observation: Observation) -> int | None:
@@ -36,6 +39,27 @@ def waiting_for_cluster(observation: Observation, number: int) -> Wait | None:
             requeue=timedelta(seconds=2),
         )
     return None
+
+
+def remove_everything(observation: Observation) -> Decision | None:
+    """RayJobs first: KubeRay would submit a running one again into a new cluster of the same name."""
+    for job in observation.jobs:
+        if not job.deleting:
+            return RemoveRayJob(attempt=job.attempt, name=job.name, uid=job.uid)
+    if observation.jobs:
+        return Wait(reason="DeletingRayJob", requeue=SOON)
+    for cluster in observation.clusters:
+        if not cluster.deleting:
+            return RemoveCluster(number=cluster.number, name=cluster.name, uid=cluster.uid)
+    if observation.clusters:
+        return Wait(reason="DeletingRayCluster", requeue=SOON)
+    return None
+
+
+def outdated(observation: Observation, accepted: AcceptedJob) -> bool:
+    """Whether the cluster that is there was made from other cluster fields than the spec has now."""
+    status = observation.job.status
+    return observation.cluster(status.cluster_number) is not None and status.cluster_hash != accepted.cluster_hash
 
 
 def describe(cluster: RayClusterView | None) -> str:

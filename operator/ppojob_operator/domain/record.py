@@ -22,6 +22,7 @@ from ppojob_operator.api.v1alpha1.status import (
     Verdict,
 )
 from ppojob_operator.domain.conditions import conditions
+from ppojob_operator.domain.counters import rollbacks_without_progress
 from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
@@ -35,6 +36,7 @@ from ppojob_operator.domain.decisions import (
 from ppojob_operator.domain.guardrails import Assessment
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.phase import phase, summary
 from ppojob_operator.domain.targets import checkpoints, newest
@@ -65,12 +67,13 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         update["cluster_uid"] = cluster.uid
     if observation.accepted is not None:
         update["storage_path"] = _storage_path(observation.accepted)
-    if observation.accepted is None or status.attempt is None:
+    if observation.accepted is None or status.attempt is None or status.finished is not None:
         return status.model_copy(update=update)
     attempt = _seen(observation, judgement, status.attempt)
     update["attempt"] = attempt
     update["checkpoints"] = _checkpoints(status, judgement)
-    update["guardrails"] = [_guardrail(item, observation, attempt) for item in judgement.assessments]
+    if judgement.last_row is not None or attempt.first_step is None or silent(observation.monitor):
+        update["guardrails"] = [_guardrail(item, observation, attempt) for item in judgement.assessments]
     if judgement.last_row is not None:
         rows = observation.monitor.rows.get(attempt.number, ())
         update["evaluated_through"] = EvaluatedThrough(attempt=attempt.number, step=judgement.last_row.step)
@@ -78,8 +81,7 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         update["progress"] = _progress(observation, judgement.last_row.step, rows)
     if judgement.attempt_state and judgement.attempt_state.outcome:
         update["outcome"] = judgement.attempt_state.outcome.exit_class
-    if any(item.step > status.rollback_mark for item in judgement.confirmed):
-        update["rollbacks_since_progress"] = 0
+    update["rollbacks_since_progress"] = rollbacks_without_progress(status, judgement)
     return status.model_copy(update=update)
 
 
@@ -165,7 +167,7 @@ def _progress(observation: Observation, step: int, rows: Sequence[StepRow]) -> P
     return Progress(
         step=step,
         total_steps=total,
-        percent=100 * step // total,
+        percent=min(100, 100 * step // total),
         last_step_time=before.last_step_time if unchanged and before else observation.now,
         estimated_completion=before.estimated_completion if unchanged and before else completion,
     )
@@ -203,6 +205,8 @@ def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
             "rollbacks": status.rollbacks + 1,
             "rollbacks_since_progress": status.rollbacks_since_progress + 1,
             "rollback_mark": new.step,
+            "restarts_since_progress": 0,
+            "restart_mark": new.resume.step if new.resume else 0,
         }
     if new.kind is IntentKind.RESTART:
         step = status.attempt.last_step or 0 if status.attempt else 0
@@ -231,9 +235,15 @@ def _closed(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
             "message": current.message[:1024] if current else "",
         }
     )
-    history = [*(item for item in status.attempts if item.number != ended.number), ended][-MAX_HISTORY:]
-    status = status.model_copy(update={"attempt": ended, "attempts": history})
-    return _with_intent(status, stopped=observation.now) if current else status
+    history = [*(item for item in status.attempts if item.number != ended.number), ended]
+    return status.model_copy(update={"attempt": ended, "attempts": _remembered(history, status)})
+
+
+def _remembered(history: list[AttemptStatus], status: PPOJobStatus) -> list[AttemptStatus]:
+    """The newest attempts; those that led to today's weights stay before others."""
+    ancestors = {segment.attempt for segment in lineage(status)}
+    by_worth = sorted(history, key=lambda item: (item.number in ancestors, item.number))
+    return sorted(by_worth[-MAX_HISTORY:], key=lambda item: item.number)
 
 
 def _cluster(observation: Observation, status: PPOJobStatus, number: int) -> PPOJobStatus:

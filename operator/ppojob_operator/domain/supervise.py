@@ -3,15 +3,20 @@
 from datetime import timedelta
 
 from ppojob_contract.outcomes import ExitClass, Outcome
-from ppojob_contract.protocol import AttemptState
+from ppojob_contract.protocol import AttemptState, LockState
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind
+from ppojob_operator.domain.counters import restarts_without_progress
 from ppojob_operator.domain.decisions import Begin, Decision, StartAttempt, Wait
-from ppojob_operator.domain.intents import intent
+from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
-from ppojob_operator.domain.parameters import adjusted, in_force
-from ppojob_operator.domain.targets import restart_point, rollback_target
+from ppojob_operator.domain.parameters import in_force
+from ppojob_operator.domain.rollback import fail, roll_back
+from ppojob_operator.domain.targets import restart_point
+
+LOST_MONITOR = timedelta(minutes=5)
+"""How long a monitor may be away when its RayJob has ended; another cluster then tells what the claim knows."""
 
 SILENT_DRIVER = timedelta(seconds=30)
 """How long after its RayJob ended an attempt may still write its outcome."""
@@ -22,9 +27,10 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
     attempt = observation.job.status.attempt
     assert attempt is not None, "only a live attempt is supervised"
     return (
-        _breached(observation, accepted, judgement)
-        or _ended(observation, accepted, judgement)
+        roll_back(observation, accepted, judgement)
+        or _ended(observation, accepted, judgement, attempt)
         or _lost(observation, accepted, judgement, attempt)
+        or _driver_lost(observation, accepted, judgement, attempt)
         or _hung(observation, accepted, judgement, attempt)
         or _changed(observation, accepted, attempt)
         or _never_submitted(observation, accepted, attempt)
@@ -32,62 +38,31 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
     )
 
 
-def _breached(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision | None:
-    breach = judgement.breach
-    if breach is None:
-        return None
-    status, policy = observation.job.status, accepted.spec.rollback
-    target = rollback_target(status, judgement, breach)
-    name = breach.guardrail.name
-    if target is None:
-        return _fail(
-            observation,
-            "NoConfirmedCheckpoint",
-            f"guardrail {name}: {breach.summary}, and no checkpoint was confirmed before; lower "
-            "spec.checkpoints.everySteps or confirmSteps, or raise the guardrail's afterStep",
-            guardrail=name,
-        )
-    if status.rollbacks_since_progress >= policy.limit:
-        return _fail(
-            observation,
-            "RollbacksExhausted",
-            f"guardrail {name}: {breach.summary}; {status.rollbacks_since_progress} rollbacks brought no later "
-            f"confirmed checkpoint (spec.rollback.limit is {policy.limit})",
-            guardrail=name,
-        )
-    return Begin(
-        intent=intent(
-            observation,
-            IntentKind.ROLLBACK,
-            reason="GuardrailBreached",
-            message=f"guardrail {name}: {breach.summary}; back to step {target.step} of attempt {target.attempt}",
-            guardrail=name,
-            step=breach.step,
-            resume=target,
-            adjustments=adjusted(accepted.spec, status.adjustments),
-        )
-    )
-
-
-def _ended(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision | None:
+def _ended(
+    observation: Observation, accepted: AcceptedJob, judgement: Judgement, attempt: AttemptStatus
+) -> Decision | None:
     outcome = judgement.attempt_state.outcome if judgement.attempt_state else None
     if outcome is None:
         return None
     if not judgement.everything_judged:
         return Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
     if outcome.exit_class is ExitClass.SUCCEEDED:
-        return _succeeded(observation, accepted, outcome)
+        return _succeeded(observation, accepted, outcome, attempt)
     if outcome.exit_class is ExitClass.STOPPED:
         return _restart(observation, accepted, judgement, "Stopped", outcome.message)
     if not outcome.exit_class.retryable:
-        return _fail(observation, outcome.exit_class.value, outcome.message)
-    return _restart(observation, accepted, judgement, outcome.exit_class.value, outcome.message)
+        return fail(observation, outcome.exit_class.value, outcome.message)
+    # Workers that lost each other may leave a cluster that looks ready and is not.
+    lost = outcome.exit_class is ExitClass.COMMUNICATION
+    reason = outcome.exit_class.value
+    return _restart(observation, accepted, judgement, reason, outcome.message, replace_cluster=lost)
 
 
-def _succeeded(observation: Observation, accepted: AcceptedJob, outcome: Outcome) -> Decision:
+def _succeeded(observation: Observation, accepted: AcceptedJob, outcome: Outcome, attempt: AttemptStatus) -> Decision:
     total = accepted.spec.training.total_steps
     if outcome.step < total:
-        return _fail(observation, "EndedEarly", f"training ended at step {outcome.step} of {total}")
+        message = f"training ended at step {outcome.step} of {total}"
+        return _changed(observation, accepted, attempt) or fail(observation, "EndedEarly", message)
     return Begin(
         intent=intent(
             observation,
@@ -111,16 +86,32 @@ def _lost(
     if head is None or head.failed or head.restarts > 0 or head.uid != attempt.head_uid:
         message = f"the head pod of {cluster.name} was lost" + (f": {head.message}" if head and head.message else "")
         return _restart(observation, accepted, judgement, "HeadLost", message, replace_cluster=True)
+    return None
+
+
+def _driver_lost(
+    observation: Observation, accepted: AcceptedJob, judgement: Judgement, attempt: AttemptStatus
+) -> Decision | None:
+    """The RayJob is gone, was refused, or has ended while nothing on the claim says so."""
     job = observation.ray_job(attempt.number)
     if job is None or job.deleting:
         if attempt.job_uid is None:
             return None
         return _restart(observation, accepted, judgement, "RayJobLost", "the attempt's RayJob is gone")
     if job.deployment_status == "ValidationFailed":
-        return _fail(observation, "RayJobInvalid", f"KubeRay refused RayJob {job.name}: {job.message}")
-    if attempt.driver_ended is None or observation.monitor.reach is not Reach.OK:
+        return fail(observation, "RayJobInvalid", f"KubeRay refused RayJob {job.name}: {job.message}")
+    if attempt.driver_ended is None:
         return None
-    if observation.now - attempt.driver_ended < SILENT_DRIVER:
+    since_end = observation.now - attempt.driver_ended
+    state = observation.monitor.state
+    if observation.monitor.reach is not Reach.OK or state is None:
+        if since_end < LOST_MONITOR:
+            return None
+        message = f"the driver ended, and its monitor does not answer: {observation.monitor.message}"
+        return _restart(observation, accepted, judgement, "MonitorLost", message, replace_cluster=True)
+    if state.lock is LockState.HELD:
+        return None  # KubeRay lost sight of a driver that lives
+    if since_end < SILENT_DRIVER:
         return Wait(reason="DriverEnded", message="waiting for the attempt's outcome", requeue=timedelta(seconds=2))
     message = f"the driver ended without an outcome (RayJob {job.job_status or job.deployment_status}: {job.message})"
     return _restart(observation, accepted, judgement, ExitClass.UNKNOWN.value, message)
@@ -195,13 +186,13 @@ def _restart(
     *,
     replace_cluster: bool = False,
 ) -> Decision:
-    status, policy = observation.job.status, accepted.spec.failure_policy
-    if status.restarts_since_progress >= policy.max_restarts and not _progressed(observation, judgement):
-        return _fail(
+    status, limit = observation.job.status, accepted.spec.failure_policy.max_restarts
+    restarts = restarts_without_progress(status, judgement)
+    if restarts >= limit:
+        return fail(
             observation,
             reason,
-            f"{message}; {status.restarts_since_progress} restarts brought no new step "
-            f"(spec.failurePolicy.maxRestarts is {policy.max_restarts})",
+            f"{message}; {restarts} restarts brought no new step (spec.failurePolicy.maxRestarts is {limit})",
         )
     return Begin(
         intent=intent(
@@ -212,18 +203,5 @@ def _restart(
             replace_cluster=replace_cluster,
             resume=restart_point(status, judgement),
             adjustments=in_force(accepted.spec, status.adjustments),
-        )
-    )
-
-
-def _progressed(observation: Observation, judgement: Judgement) -> bool:
-    last = judgement.last_row.step if judgement.last_row else 0
-    return last > observation.job.status.restart_mark
-
-
-def _fail(observation: Observation, reason: str, message: str, *, guardrail: str | None = None) -> Decision:
-    return Begin(
-        intent=intent(
-            observation, IntentKind.FAIL, reason=reason, message=message, guardrail=guardrail, replace_cluster=True
         )
     )

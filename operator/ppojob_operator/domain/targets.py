@@ -44,5 +44,5 @@ def restart_point(status: PPOJobStatus, judgement: Judgement) -> ResumePoint | N
 
 
 def rollback_target(status: PPOJobStatus, judgement: Judgement, breach: Breach) -> ResumePoint | None:
-    """The newest Confirmed checkpoint before the first bad row."""
-    return newest(status, judgement, CheckpointPhase.CONFIRMED, before=breach.first_step)
+    """The newest Confirmed checkpoint that the first bad row does not describe (row N describes checkpoint N-1)."""
+    return newest(status, judgement, CheckpointPhase.CONFIRMED, before=breach.first_step - 1)

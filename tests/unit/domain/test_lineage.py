@@ -32,8 +32,8 @@ def test_an_attempt_can_go_back_behind_the_one_before_it():
     assert not contains(found, 2, 11)
 
 
-def test_an_attempt_beyond_the_recorded_history_ends_the_lineage():
-    assert lineage(status(attempt(30, (29, 100)))) == (Segment(30, 100, math.inf),)
+def test_a_parent_that_the_history_has_dropped_still_counts():
+    assert lineage(status(attempt(30, (29, 100)))) == (Segment(29, 0, 100), Segment(30, 100, math.inf))
 
 
 def test_a_status_that_points_at_itself_does_not_loop():

@@ -103,7 +103,6 @@ class Intent(StatusModel):
     guardrail: str | None = None
     replace_cluster: bool = False
     stop_requested: datetime | None = Field(default=None, description="When the trainer was first asked to stop")
-    stopped: datetime | None = Field(default=None, description="When the RayJob was first seen gone")
     next_attempt: int | None = None
     resume: ResumePoint | None = None
     adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
