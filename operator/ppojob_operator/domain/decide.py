@@ -6,17 +6,14 @@ Each function below answers one question of that order and returns None where it
 from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
-from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, DeleteJob, Refuse, StartAttempt, Wait
+from ppojob_operator.domain.decisions import Begin, Decision, DeleteJob, Refuse, Wait
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.intents import carry_out
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.provision import cluster_needed, outdated, remove_everything, waiting_for_cluster
-from ppojob_operator.domain.rollback import roll_back
+from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
-from ppojob_operator.domain.targets import restart_point
 
 
 def decide(observation: Observation, judgement: Judgement) -> Decision:
@@ -73,24 +70,10 @@ def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement
             message=f"spec.storage.claimName: no PersistentVolumeClaim '{accepted.spec.storage.claim_name}' in "
             f"namespace {accepted.namespace}; create it",
         )
-    removal = remove_everything(observation) if outdated(observation, accepted) else None
-    if removal is not None:
-        return removal
-    number = cluster_needed(observation)
-    if number is not None:
-        return CreateCluster(number=number)
-    waiting = waiting_for_cluster(observation, status.cluster_number)
-    if waiting is not None:
-        return waiting
-    unseen = roll_back(observation, accepted, judgement)
-    if unseen is not None:
-        return unseen
-    head = observation.ready_head(status.cluster_number)
-    assert head is not None, "a cluster that is ready has a head"
-    return StartAttempt(
+    return start(
+        observation,
+        accepted,
+        judgement,
         number=(status.attempt.number if status.attempt else 0) + 1,
-        cluster=status.cluster_number,
-        head_uid=head.uid,
-        resume=restart_point(status, judgement),
-        adjustments=in_force(accepted.spec, status.adjustments),
+        adjustments=status.adjustments,
     )

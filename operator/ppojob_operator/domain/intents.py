@@ -13,22 +13,18 @@ from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKin
 from ppojob_operator.domain.decisions import (
     AskToStop,
     CloseAttempt,
-    CreateCluster,
     Decision,
     Finish,
     RemoveRayJob,
     Settle,
-    StartAttempt,
     Wait,
 )
 from ppojob_operator.domain.intent import NEXT_ATTEMPT
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
-from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.provision import SOON, cluster_needed, outdated, remove_everything, waiting_for_cluster
-from ppojob_operator.domain.rollback import roll_back
-from ppojob_operator.domain.targets import restart_point
+from ppojob_operator.domain.provision import SOON, remove_everything
+from ppojob_operator.domain.start import start
 
 STOP_MARGIN = timedelta(seconds=30)
 """Beyond gracefulStopSeconds, for the command to arrive and the outcome to be seen."""
@@ -104,40 +100,25 @@ def _stop_overdue(observation: Observation, accepted: AcceptedJob, current: Inte
 
 def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent) -> Decision:
     """Starts the next attempt, on this cluster if it can be used, else on the next."""
-    status = observation.job.status
     if accepted.spec.suspend:
         return remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
-    if _cluster_must_go(observation, accepted, current):
+    if _cluster_must_go(observation, current):
         removal = remove_everything(observation)
         if removal is not None:
             return removal
-    number = cluster_needed(observation)
-    if number is not None:
-        return CreateCluster(number=number)
-    waiting = waiting_for_cluster(observation, status.cluster_number)
-    if waiting is not None:
-        return waiting
-    # Now that the claim can be looked at: was there a breach that nobody saw?
-    unseen = None if current.kind is IntentKind.ROLLBACK else roll_back(observation, accepted, judgement)
-    if unseen is not None:
-        return unseen
-    head = observation.ready_head(status.cluster_number)
-    assert head is not None, "a cluster that is ready has a head"
     assert current.next_attempt is not None, "intents of this kind name the next attempt"
-    resume = current.resume if current.kind is IntentKind.ROLLBACK else restart_point(status, judgement)
-    return StartAttempt(
+    return start(
+        observation,
+        accepted,
+        judgement,
         number=current.next_attempt,
-        cluster=status.cluster_number,
-        head_uid=head.uid,
-        resume=resume,
-        adjustments=in_force(accepted.spec, current.adjustments),
+        adjustments=current.adjustments,
+        target=current.resume if current.kind is IntentKind.ROLLBACK else None,
     )
 
 
-def _cluster_must_go(observation: Observation, accepted: AcceptedJob, current: Intent) -> bool:
-    """Asked for with the intent and not done yet, no longer as the spec wants it, or its driver does not end."""
-    if outdated(observation, accepted):
-        return True
+def _cluster_must_go(observation: Observation, current: Intent) -> bool:
+    """Asked for with the intent and not done yet, or its driver does not end."""
     attempt = observation.job.status.attempt
     if attempt is None or observation.job.status.cluster_number != attempt.cluster:
         return False
