@@ -8,14 +8,12 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import kopf
 import pytest
+from tests.support.kube import RELEASE, REPOSITORY, SYSTEM, Kube
 
 from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
 from ppojob_operator.adapters.kubernetes import Api, KubernetesCluster, KubernetesLease, Store, load_configuration
@@ -28,12 +26,8 @@ from ppojob_operator.errors import ClusterUnavailable, Conflict, LeadershipLost
 from ppojob_operator.ports import Key
 from ppojob_operator.telemetry import Telemetry
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not os.environ.get("KUBECONFIG") or not shutil.which("kubectl"), reason="no KUBECONFIG"),
-]
+pytestmark = pytest.mark.cluster
 
-CRDS = Path(__file__).parents[2] / "crds"
 CRD = "ppojobs.rlhf.dev"
 SPEC = {
     "model": {"actor": {"path": "/models/tiny"}},
@@ -45,25 +39,27 @@ SPEC = {
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
-    done = subprocess.run(["kubectl", *arguments], input=stdin, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return Kube.connect().kubectl(*arguments, stdin=stdin)
 
 
 @pytest.fixture(scope="module")
-def definition() -> Iterator[None]:
-    """The CRD: the one that is there (the chart's, which Helm owns), or ours for as long as the tests run."""
-    there = kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "name")
-    if not there:
-        kubectl("apply", "--server-side", "-f", str(CRDS))
-    kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
-    yield
-    if not there:
-        kubectl("delete", "crd", CRD)
+def kube() -> Iterator[Kube]:
+    """The cluster, without an operator that would act on these tests' objects, and with today's CRD."""
+    connected = Kube.connect()
+    connected.helm("uninstall", RELEASE, "--namespace", SYSTEM, "--ignore-not-found", "--wait")
+    connected.kubectl.apply("-f", REPOSITORY / "crds")
+    connected.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+    before = os.environ.get("KUBECONFIG")
+    os.environ["KUBECONFIG"] = str(connected.kubectl.kubeconfig)  # where the client library looks
+    yield connected
+    if before is None:
+        del os.environ["KUBECONFIG"]
+    else:
+        os.environ["KUBECONFIG"] = before
 
 
 @pytest.fixture(scope="module")
-def namespace(definition: None) -> Iterator[str]:
+def namespace(kube: Kube) -> Iterator[str]:
     name = f"adapters-{secrets.token_hex(3)}"
     kubectl("create", "namespace", name)
     yield name
