@@ -8,7 +8,7 @@ from tests.support.world import World
 from tests.unit.controller.test_story import GUARDED
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     crashes=st.dictionaries(st.integers(1, 60), st.sampled_from(["before", "after"]), max_size=8),
     rhythm=st.sampled_from([1, 3, 10]),

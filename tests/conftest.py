@@ -1,0 +1,11 @@
+"""Settings of all tests."""
+
+import os
+
+from hypothesis import settings
+
+# The same examples at every run, so that a failure is one of the change under test; `HYPOTHESIS_PROFILE=explore` looks
+# for new ones and prints the seed of what it finds.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
