@@ -12,14 +12,14 @@ export PYTHONPATH := $(CURDIR)/operator:$(CURDIR)/trainer-image:$(CURDIR)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Main
 .PHONY: demo test
 demo: setup cluster-up images ## Train the example that goes bad, watch it being rolled back
 	$(BIN)/python -m tests.demo
 
-test: check verify-generated setup cluster-up images ## All tests, on a real cluster that is brought up first
+test: check verify-generated setup cluster-up images ## All tests but the slow ones, on a real cluster that is brought up first
 	$(PYTEST) --durations=15 -m "not slow" tests/chart tests/integration tests/e2e
 
 ##@ Daily
@@ -49,7 +49,7 @@ golden: setup ## Rewrite the golden files from what is rendered now
 generate: setup ## Rewrite what is generated: CRD, chart's copy of it, reference pages
 	$(BIN)/python -m ppojob_operator.codegen
 
-verify-generated: setup
+verify-generated: setup ## Are generated files current?
 	$(BIN)/python -m ppojob_operator.codegen --check
 
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass

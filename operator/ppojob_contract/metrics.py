@@ -87,6 +87,36 @@ FROM_FIGURES = (
         (("responseClippedFraction",),),
     ),
     Metric("ppojob_tokens_per_second", _G, "Tokens a second, all devices", JOB_LABELS, (("tokensPerSecond",),)),
+    Metric("ppojob_rollout_kl", _G, "KL between rollout's and trainer's tokens", JOB_LABELS, (("rolloutKL",),)),
+    Metric(
+        "ppojob_rollout_correlation",
+        _G,
+        "Correlation of rollout's and trainer's token probabilities",
+        JOB_LABELS,
+        (("rolloutCorrelation",),),
+    ),
+    Metric("ppojob_reward_group_std", _G, "Mean standard deviation inside groups", JOB_LABELS, (("rewardGroupStd",),)),
+    Metric(
+        "ppojob_zero_variance_group_fraction",
+        _G,
+        "Share of groups whose rewards are all equal",
+        JOB_LABELS,
+        (("zeroVarianceGroupFraction",),),
+    ),
+    Metric(
+        "ppojob_failed_prompt_fraction",
+        _G,
+        "Share of samples whose generation or reward failed",
+        JOB_LABELS,
+        (("failedPromptFraction",),),
+    ),
+    Metric(
+        "ppojob_device_memory_fraction",
+        _G,
+        "Trainer's peak reserved device memory as a share of all",
+        JOB_LABELS,
+        (("deviceMemoryFraction",),),
+    ),
     Metric("ppojob_validation_reward", _G, "Reward of the last validation", JOB_LABELS, (("validationReward",),)),
 )
 

@@ -138,8 +138,9 @@ class Telemetry:
         if status.rollbacks > before.rollbacks:
             self._rollbacks.labels(COLD).inc(status.rollbacks - before.rollbacks)
         if status.restarts > before.restarts:
-            ended = status.attempts[-1].result if status.attempts else ExitClass.UNKNOWN.value
-            self._restarts.labels(ended).inc(status.restarts - before.restarts)
+            # Counted with the intent: the attempt that it ends is not in the history yet.
+            reason = status.intent.reason if status.intent else ExitClass.UNKNOWN.value
+            self._restarts.labels(reason).inc(status.restarts - before.restarts)
         first_step = status.attempt.first_step if status.attempt else None
         if series.rollback_since is not None and first_step is not None and first_step > series.rollback_since:
             self._rollback_seconds.labels(COLD).observe((first_step - series.rollback_since).total_seconds())

@@ -113,11 +113,6 @@ GROUPS = (
 )
 
 
-def unbuilt(paths: Paths) -> list[ToolGroup]:
-    """The groups that the cache does not have."""
-    return [group for group in GROUPS if not group.folder(paths).exists()]
-
-
 def build(group: ToolGroup, paths: Paths, progress: Progress) -> None:
     """Build one group into the cache, and drop its older builds once the new one is there."""
     target = group.folder(paths)

@@ -46,8 +46,6 @@ def _attempt(
     job: AcceptedJob, attempt: int, resume: ResumePoint | None, adjustments: tuple[ParameterValue, ...]
 ) -> dict[str, Any]:
     """With the attempt's configuration as data, so that a difference can be read."""
-    rendered = render_attempt(
-        job, cluster_number=1, attempt=attempt, resume=resume, adjustments=adjustments, settings=SETTINGS
-    )
+    rendered = render_attempt(job, cluster_number=1, attempt=attempt, resume=resume, adjustments=adjustments)
     environment = yaml.safe_load(rendered["spec"].pop("runtimeEnvYAML"))
     return {**rendered, ENV_ATTEMPT: json.loads(environment["env_vars"][ENV_ATTEMPT])}

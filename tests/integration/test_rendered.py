@@ -55,7 +55,7 @@ def try_out(kubectl: Kubectl, manifest: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", jobs())
 def test_the_api_server_takes_it_as_it_is(kubectl: Kubectl, name: str) -> None:
     job = jobs()[name]
-    attempt = render_attempt(job, cluster_number=1, attempt=1, resume=None, adjustments=(), settings=SETTINGS)
+    attempt = render_attempt(job, cluster_number=1, attempt=1, resume=None, adjustments=())
     for manifest in (render_cluster(job, 1, SETTINGS), attempt, render_token_secret(job, "t")):
         stored = try_out(kubectl, manifest)
         if "spec" in manifest:

@@ -53,10 +53,6 @@ table, and a test compares the two.
 - apiGroups: [rlhf.dev]
   resources: [ppojobs/status]
   verbs: [update]
-# Asked for where the cluster enforces rights on owner references (OwnerReferencesPermissionEnforcement).
-- apiGroups: [rlhf.dev]
-  resources: [ppojobs/finalizers]
-  verbs: [update]
 # controller/act creates and deletes Ray clusters and jobs; they are never changed.
 - apiGroups: [ray.io]
   resources: [rayclusters, rayjobs]

@@ -21,9 +21,9 @@ _NEEDS = {
 
 _FIELDS_INTRODUCTION = (
     "`apiVersion: rlhf.dev/v1alpha1`, `kind: PPOJob`. **Bold** fields are required. `[]` is an item of a list, `{}` a "
-    "value of a map. Of a running job, changed guardrails, rollback, failure policy, `checkpoints.confirmSteps` and "
-    "`suspend` take effect at once; any other change stops the attempt gracefully, and the next one goes on from the "
-    "newest complete checkpoint with it."
+    "value of a map. Of a running job, changed guardrails, rollback, restart limits, `checkpoints.confirmSteps` and "
+    "`suspend` take effect at once; changed time-outs and `gracefulStopSeconds` with the next attempt; any other "
+    "change stops the attempt gracefully, and the next one goes on from the newest complete checkpoint with it."
 )
 _FIGURES_INTRODUCTION = (
     "What a guardrail's `metric` can name. A name with a slash is one of verl's own keys (`critic/returns/mean`) and "

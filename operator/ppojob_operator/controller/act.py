@@ -66,7 +66,6 @@ class Actor:
                         attempt=decision.number,
                         resume=decision.resume,
                         adjustments=decision.adjustments,
-                        settings=self.settings,
                     )
                 )
             case _:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from ppojob_operator.adapters.leases import LeaseRecord, LeaseStore
 from ppojob_operator.errors import ClusterUnavailable, Conflict, LeadershipLost
+from ppojob_operator.ports import LeaseRecord, LeaseStore
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,8 @@ from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance_guardrails import guardrail_problems, guardrail_warnings
 from ppojob_operator.domain.acceptance_pods import pod_problems
 from ppojob_operator.domain.acceptance_training import training_problems
-from ppojob_operator.domain.hashes import cluster_hash, spec_hash, training_hash
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Problem
-
-__all__ = ["accept", "cluster_hash", "judge", "spec_hash", "training_hash"]
 
 IMAGELESS = frozenset({Device.ASCEND_NPU})
 """Devices for which no trainer image is made."""

@@ -6,9 +6,9 @@ Each function below answers one question of that order and returns None where it
 from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
+from ppojob_operator.domain.carry_out import carry_out
 from ppojob_operator.domain.decisions import Begin, Decision, DeleteJob, Refuse, Wait
 from ppojob_operator.domain.intent import intent
-from ppojob_operator.domain.intents import carry_out
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation

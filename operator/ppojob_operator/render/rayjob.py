@@ -13,7 +13,6 @@ from ppojob_operator.domain import effective
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render import names, objects, pods, verl
 from ppojob_operator.render.raycluster import API_VERSION
-from ppojob_operator.render.settings import RenderSettings
 
 
 def render_attempt(
@@ -23,7 +22,6 @@ def render_attempt(
     attempt: int,
     resume: ResumePoint | None,
     adjustments: Sequence[ParameterValue],
-    settings: RenderSettings,  # noqa: ARG001 (as all renderers of Ray objects; an attempt's pods are the cluster's)
 ) -> dict[str, Any]:
     """`<base>-a<attempt>`, to be created once."""
     base = names.base(job.name, job.uid)

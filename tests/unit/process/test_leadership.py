@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ppojob_operator.adapters.leases import LeaseRecord
 from ppojob_operator.controller.leadership import Leadership, Timing
 from ppojob_operator.errors import ClusterUnavailable, Conflict, LeadershipLost
+from ppojob_operator.ports import LeaseRecord
 
 TIMING = Timing(duration=15, give_up=10, retry=2)
 

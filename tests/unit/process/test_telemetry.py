@@ -63,8 +63,8 @@ def test_rollbacks_and_restarts_are_counted_as_they_happen() -> None:
     telemetry = Telemetry()
     telemetry.observe_job(KEY, status(rollbacks=5, restarts=3))
     assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") is None
-    ended = {"number": 1, "cluster": 1, "created": THEN, "ended": THEN, "result": "OutOfMemory"}
-    telemetry.observe_job(KEY, status(rollbacks=6, restarts=4, attempts=[ended]))
+    intent = {"id": "i", "kind": "Restart", "since": THEN, "reason": "OutOfMemory", "attempt": 4}
+    telemetry.observe_job(KEY, status(rollbacks=6, restarts=4, intent=intent))
     assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") == 1
     assert value(telemetry, "ppojob_operator_restarts_total", **{"class": "OutOfMemory"}) == 1
 

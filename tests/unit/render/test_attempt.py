@@ -11,7 +11,6 @@ from ppojob_contract.names import ENV_ATTEMPT
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render.rayjob import attempt_config, render_attempt
-from ppojob_operator.render.settings import RenderSettings
 from ppojob_operator.render.verl import overrides
 
 
@@ -23,7 +22,6 @@ def render(attempt: int = 1, resume: ResumePoint | None = None, **blocks: Any) -
         attempt=attempt,
         resume=resume,
         adjustments=[adjustment],
-        settings=RenderSettings(),
     )
 
 

@@ -17,7 +17,9 @@ from ppojob_contract.protocol import CheckpointState
 from ppojob_trainer.monitor.job import Job
 from ppojob_trainer.monitor.journals import DURATION_BOUNDS, Totals
 
-_OWN_KEYS = frozenset(figure.verl_key for figure in FIGURES.values() if figure.verl_key)
+_EXPORTED = {name for metric in declared.FROM_FIGURES for name, *_ in metric.figures}
+_OWN_KEYS = frozenset(FIGURES[name].verl_key for name in _EXPORTED if name in FIGURES)
+"""verl's keys that have a series of their own name; all others are in `ppojob_verl`."""
 _STAGE = "timing_s/"
 
 

@@ -48,8 +48,6 @@ DELETABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB)}
 VERBS: Final[dict[tuple[str, str], frozenset[str]]] = {
     (PPO_JOB.group, PPO_JOB.plural): frozenset({"get", "list", "watch", "delete"}),
     (PPO_JOB.group, f"{PPO_JOB.plural}/status"): frozenset({"update"}),
-    # No request of ours: asked for by OwnerReferencesPermissionEnforcement where owner references block deletion.
-    (PPO_JOB.group, f"{PPO_JOB.plural}/finalizers"): frozenset({"update"}),
     (RAY_CLUSTER.group, RAY_CLUSTER.plural): frozenset({"get", "list", "watch", "create", "delete"}),
     (RAY_JOB.group, RAY_JOB.plural): frozenset({"get", "list", "watch", "create", "delete"}),
     (POD.group, POD.plural): frozenset({"list", "watch"}),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from ppojob_operator.adapters.kubernetes.api import Api
 from ppojob_operator.adapters.kubernetes.kinds import LEASE
-from ppojob_operator.adapters.leases import LeaseRecord
 from ppojob_operator.errors import Conflict
+from ppojob_operator.ports import LeaseRecord
 
 _REFUSED: Final = frozenset({HTTPStatus.CONFLICT.value, HTTPStatus.NOT_FOUND.value})
 

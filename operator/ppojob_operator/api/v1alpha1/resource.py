@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import PPOJobStatus
 
 GROUP = "rlhf.dev"
@@ -43,7 +42,3 @@ class PPOJob:
             raw_spec=value["spec"],
             status=PPOJobStatus.model_validate(value.get("status") or {}),
         )
-
-    def parse_spec(self) -> PPOJobSpec:
-        """Raises pydantic.ValidationError."""
-        return PPOJobSpec.model_validate(self.raw_spec)

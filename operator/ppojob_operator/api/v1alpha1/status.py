@@ -30,10 +30,6 @@ class Phase(StrEnum):
     FAILED = "Failed"
     INVALID = "Invalid"
 
-    @property
-    def terminal(self) -> bool:
-        return self in {Phase.SUCCEEDED, Phase.FAILED}
-
 
 class ConditionStatus(StrEnum):
     """As of any Kubernetes condition."""
