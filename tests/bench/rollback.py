@@ -90,7 +90,7 @@ def by_kuberay(run: Run, accepted: AcceptedJob, breach_step: int, target: int) -
     run.kube.kubectl.apply_objects([_ray_job_object(run, accepted, [first, second])])
     wait_for("the failure", layout.attempt(1).outcome.exists, seconds=LIMIT_SECONDS, every=0.5)
     failed = steps(layout, 1)[-1].time
-    wait_for("the next attempt's first step", lambda: steps(layout, 2), seconds=LIMIT_SECONDS, every=0.5)
+    wait_for("the next attempt's first step", lambda: steps(layout, 2) or None, seconds=LIMIT_SECONDS, every=0.5)
     gone = layout.attempt(1).outcome.stat().st_mtime
     again = steps(layout, 2)[0].time
     run.kube.kubectl("delete", "rayjob", "plain", "--namespace", NAMESPACE, "--wait", "--timeout=170s")
