@@ -54,7 +54,8 @@ class HFServer:
 
     async def load_weights(self, weights: list[tuple[str, Any]], version: int | None) -> None:
         """Takes the actor's weights (numpy arrays). Raises KeyError for a name that this model has not."""
-        own = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+        # Tied weights under all their names: the actor sends the output layer also where it is the embedding.
+        own = {**dict(self.model.named_parameters(remove_duplicate=False)), **dict(self.model.named_buffers())}
         with torch.no_grad():
             for name, value in weights:
                 own[name].copy_(torch.tensor(value))
