@@ -21,7 +21,7 @@ class Follower:
     def follow(self, limit_seconds: float) -> dict[str, Any]:
         """The job once it has ended. Raises `TookTooLong`."""
         while time.monotonic() < self._began + limit_seconds:
-            job = self._kube.get("ppojob", self._name, self._namespace)
+            job = self._kube.get("ppojobs.rlhf.dev", self._name, self._namespace)
             self._tell_events()
             if job and job.get("status"):
                 self._tell_progress(job["status"])

@@ -64,7 +64,7 @@ def test_refused_by_the_api_server(kube: Kube, shared: str, case: str, minimal_m
     with pytest.raises(CommandError) as refusal:
         run.apply()
     assert message in str(refusal.value)
-    assert kube.get("ppojob", run.name, shared) is None
+    assert kube.get("ppojobs.rlhf.dev", run.name, shared) is None
 
 
 def test_a_name_with_a_dot_is_refused(kube: Kube, shared: str, minimal_manifest: str) -> None:
@@ -88,7 +88,7 @@ def test_refused_by_the_operator(kube: Kube, shared: str, case: str, minimal_man
     assert kube.items("rayclusters", shared) == []
     assert kube.items("rayjobs", shared) == []
     assert "InvalidSpec" in run.reasons(), json.dumps(run.events())
-    kube.kubectl("delete", "ppojob", run.name, "--namespace", shared, "--wait", "--timeout=30s")
+    kube.kubectl("delete", "ppojobs.rlhf.dev", run.name, "--namespace", shared, "--wait", "--timeout=30s")
 
 
 def _refusal(run: Run) -> dict[str, str] | None:

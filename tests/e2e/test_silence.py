@@ -28,7 +28,7 @@ def test_silence_while_all_is_well(minimal: Run) -> None:
         wait_for("a whole minute of silence", lambda: time.monotonic() - began > SILENT_SECONDS, seconds=90)
     status = minimal.wait("Healthy again", lambda _: minimal.condition("Healthy").get("reason") == "Healthy")
     assert (status["rollbacks"], status["restarts"], status["attempt"]["number"]) == (0, 0, 1)
-    minimal.kube.kubectl("delete", "ppojob", minimal.name, "-n", minimal.namespace, "--wait", "--timeout=60s")
+    minimal.kube.kubectl("delete", "ppojobs.rlhf.dev", minimal.name, "-n", minimal.namespace, "--wait", "--timeout=60s")
 
 
 def test_silence_while_it_goes_bad(rollback: Run) -> None:

@@ -47,11 +47,13 @@ class Run:
 
     def patch(self, spec: dict[str, Any]) -> None:
         text = json.dumps({"spec": spec})
-        self.kube.kubectl("patch", "ppojob", self.name, "-n", self.namespace, "--type", "merge", "--patch", text)
+        self.kube.kubectl(
+            "patch", "ppojobs.rlhf.dev", self.name, "-n", self.namespace, "--type", "merge", "--patch", text
+        )
 
     @property
     def job(self) -> dict[str, Any]:
-        found = self.kube.get("ppojob", self.name, self.namespace)
+        found = self.kube.get("ppojobs.rlhf.dev", self.name, self.namespace)
         assert found is not None, f"PPOJob {self.namespace}/{self.name} is gone"
         return found
 
