@@ -218,7 +218,7 @@ def test_every_value_is_documented_with_its_default() -> None:
 def test_the_notes_say_what_is_missing() -> None:
     arguments = ("install", RELEASE, CHART, "--dry-run=client", "--namespace", NAMESPACE)
     told = run(*arguments).stdout
-    assert "kubectl apply -f ppojob.yaml" in told
+    assert "kubectl apply -f examples/minimal.yaml" in told
     assert "KubeRay is not installed" in told
     assert "No trainer image is set" in told
     assert "No trainer image" not in run(*arguments, "--set", "trainer.images.cpu=x").stdout

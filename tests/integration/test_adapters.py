@@ -6,7 +6,6 @@ The Ray objects never run: they are suspended and managed by nobody. Their names
 import asyncio
 import contextlib
 import json
-import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -43,19 +42,13 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
 
 
 @pytest.fixture(scope="module")
-def kube() -> Iterator[Kube]:
+def kube() -> Kube:
     """The cluster, without an operator that would act on these tests' objects, and with today's CRD."""
     connected = Kube.connect()
     connected.helm("uninstall", RELEASE, "--namespace", SYSTEM, "--ignore-not-found", "--wait")
     connected.kubectl.apply("-f", REPOSITORY / "crds")
     connected.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
-    before = os.environ.get("KUBECONFIG")
-    os.environ["KUBECONFIG"] = str(connected.kubectl.kubeconfig)  # where the client library looks
-    yield connected
-    if before is None:
-        del os.environ["KUBECONFIG"]
-    else:
-        os.environ["KUBECONFIG"] = before
+    return connected
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +66,7 @@ def telemetry() -> Telemetry:
 
 @pytest.fixture
 async def api(telemetry: Telemetry) -> AsyncIterator[Api]:
-    made = Api(await load_configuration(), requests=telemetry)
+    made = Api(await load_configuration(str(Kube.connect().kubectl.kubeconfig)), requests=telemetry)
     yield made
     await made.close()
 
@@ -248,7 +241,7 @@ async def test_nobody_writes_without_the_lease(api: Api, cluster: KubernetesClus
 
 
 async def test_an_unreachable_server_is_unavailable(telemetry: Telemetry) -> None:
-    configuration = await load_configuration()
+    configuration = await load_configuration(str(Kube.connect().kubectl.kubeconfig))
     configuration.host = "https://127.0.0.1:1"
     nowhere = Api(configuration, requests=telemetry)
     with pytest.raises(ClusterUnavailable, match="GET /api/v1/namespaces/ns/secrets/name: "):

@@ -179,8 +179,8 @@ def _reason(error: Exception) -> str:
     return "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
 
 
-async def load_configuration() -> client.Configuration:
-    """From the pod's service account where there is one, else from KUBECONFIG or ~/.kube/config.
+async def load_configuration(kubeconfig: str | None = None) -> client.Configuration:
+    """From the pod's service account where there is one, else from `kubeconfig`, KUBECONFIG or ~/.kube/config.
 
     Raises `ClusterUnavailable` where there is neither.
     """
@@ -189,7 +189,7 @@ async def load_configuration() -> client.Configuration:
         config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     except config.ConfigException:
         try:
-            await config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+            await config.load_kube_config(kubeconfig, client_configuration=settings)  # type: ignore[no-untyped-call]
         except config.ConfigException as error:
             raise ClusterUnavailable(f"no way to the API server: {error}") from error
     return settings
