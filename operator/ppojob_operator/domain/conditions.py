@@ -77,7 +77,7 @@ def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatu
     attempt = status.attempt
     if attempt is None or attempt.first_step is None:
         return _UNKNOWN, "Waiting", "no step yet"
-    old = next((item for item in status.conditions if item.type is ConditionType.HEALTHY), None)
+    old = _recorded(status, ConditionType.HEALTHY)
     unread = judgement.last_row is None and not (silent(observation.monitor) and attempt.ended is None)
     if old is not None and (status.finished is not None or unread):
         return old.status, old.reason, old.message
@@ -100,7 +100,9 @@ def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatu
 
 def _complete(status: PPOJobStatus, decision: Decision) -> tuple[ConditionStatus, str, str]:
     if status.finished is not None and status.outcome is ExitClass.SUCCEEDED:
-        return _TRUE, "Succeeded", decision.message if isinstance(decision, Finish) else _old(status, "Complete")
+        old = _recorded(status, ConditionType.COMPLETE)
+        kept = old.message if old else ""
+        return _TRUE, "Succeeded", decision.message if isinstance(decision, Finish) else kept
     return _FALSE, "NotComplete", ""
 
 
@@ -109,9 +111,10 @@ def _failed(status: PPOJobStatus, decision: Decision) -> tuple[ConditionStatus, 
         return _FALSE, "NotFailed", ""
     if isinstance(decision, Finish):
         return _TRUE, decision.reason, decision.message
-    old = next((item for item in status.conditions if item.type is ConditionType.FAILED), None)
+    old = _recorded(status, ConditionType.FAILED)
     return _TRUE, old.reason if old else "Failed", old.message if old else ""
 
 
-def _old(status: PPOJobStatus, kind: str) -> str:
-    return next((item.message for item in status.conditions if item.type.value == kind), "")
+def _recorded(status: PPOJobStatus, kind: ConditionType) -> StatusCondition | None:
+    """The condition as it was written last."""
+    return next((item for item in status.conditions if item.type is kind), None)
