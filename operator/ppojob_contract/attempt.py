@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 
 
@@ -39,6 +40,7 @@ class AttemptConfig:
     settings: Mapping[str, float] = field(default_factory=dict)
     """Adjusted parameters, absolute, by their name in the API; set after every load."""
     resume: Resume | None = None
+    data: DataPlan = field(default_factory=DataPlan)
     graceful_stop_seconds: int = 120
     startup_timeout_seconds: int = 1800
     step_timeout_seconds: int = 3600
@@ -61,6 +63,7 @@ class AttemptConfig:
             "resume": None
             if self.resume is None
             else {**self.resume.checkpoint.to_json(), "weightsOnly": self.resume.weights_only},
+            "data": self.data.to_json(),
             "gracefulStopSeconds": self.graceful_stop_seconds,
             "startupTimeoutSeconds": self.startup_timeout_seconds,
             "stepTimeoutSeconds": self.step_timeout_seconds,
@@ -87,6 +90,7 @@ class AttemptConfig:
             resume=Resume(checkpoint=CheckpointRef.from_json(resume), weights_only=bool(resume.get("weightsOnly")))
             if resume
             else None,
+            data=DataPlan.from_json(value.get("data", {})),
             graceful_stop_seconds=int(value["gracefulStopSeconds"]),
             startup_timeout_seconds=int(value["startupTimeoutSeconds"]),
             step_timeout_seconds=int(value["stepTimeoutSeconds"]),

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from ppojob_contract.journal import RowKind
-from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
+from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
 from ppojob_contract.numbers import number, plain
 from ppojob_contract.outcomes import Outcome
 
@@ -48,7 +48,7 @@ class AttemptState:
     """Since the trainer last said that it is alive; None before its first word."""
     command: Command | None
     claimed_by: Claimant | None
-    ack: Mapping[str, Any] | None
+    ack: Ack | None
     outcome: Outcome | None
 
     def to_json(self) -> dict[str, Any]:
@@ -59,13 +59,14 @@ class AttemptState:
             "lastHeartbeatAgeSeconds": self.last_heartbeat_age_seconds,
             "command": self.command.to_json() if self.command else None,
             "claimedBy": self.claimed_by.value if self.claimed_by else None,
-            "ack": dict(self.ack) if self.ack is not None else None,
+            "ack": self.ack.to_json() if self.ack else None,
             "outcome": self.outcome.to_json() if self.outcome else None,
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        command, claimed_by, outcome = value["command"], value["claimedBy"], value["outcome"]
+        command, claimed_by = value["command"], value["claimedBy"]
+        ack, outcome = value["ack"], value["outcome"]
         return cls(
             attempt=int(value["attempt"]),
             rows=int(value["rows"]),
@@ -73,7 +74,7 @@ class AttemptState:
             last_heartbeat_age_seconds=value["lastHeartbeatAgeSeconds"],
             command=Command.from_json(command) if command else None,
             claimed_by=Claimant(claimed_by) if claimed_by else None,
-            ack=value["ack"],
+            ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
         )
 

@@ -2,12 +2,11 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import AttemptLayout
-from ppojob_contract.mailbox import Claimant, Command
+from ppojob_contract.mailbox import Ack, AckResult, Claimant, Command
 
 POLL_SECONDS = 0.25
 """Between two looks at the claim while waiting for generation; a storage server is asked no more often."""
@@ -50,7 +49,7 @@ class Mailbox:
         self._settled = True
         return won
 
-    def acknowledge(self, command: Command, result: str, **details: Any) -> None:
-        """Says what became of the command; `result` is Done, Refused or Failed."""
-        ack: Mapping[str, Any] = {"id": command.id, "kind": command.kind.value, "result": result, "time": time.time()}
-        write_json_once(self._layout.ack, {**ack, **details})
+    def acknowledge(self, command: Command, result: AckResult, *, step: int = 0, message: str = "") -> None:
+        """Says what became of the command, once."""
+        ack = Ack(id=command.id, kind=command.kind, result=result, time=time.time(), step=step, message=message)
+        write_json_once(self._layout.ack, ack.to_json())

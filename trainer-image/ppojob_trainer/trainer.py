@@ -22,7 +22,7 @@ from ppojob_contract import journal, names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import JobLayout
-from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.numbers import number, plain
 from ppojob_contract.parameters import Parameter
@@ -191,7 +191,7 @@ class JobTrainer(PPOTrainerSync):
             return
         if command.kind is CommandKind.STOP:
             raise StopRequested(command)
-        self.mailbox.acknowledge(command, "Refused", message="this trainer does not roll back in process")
+        self.mailbox.acknowledge(command, AckResult.REFUSED, message="this trainer does not roll back in process")
 
     def _save_and_stop(self, stop: StopRequested) -> None:
         """Verl's counter is at the step that was about to begin or had only begun to generate."""
@@ -208,7 +208,7 @@ class JobTrainer(PPOTrainerSync):
             self._seal()
         self._shutdown_dump_executor()
         if stop.command:
-            self.mailbox.acknowledge(stop.command, "Done", step=step)
+            self.mailbox.acknowledge(stop.command, AckResult.DONE, step=step)
         self.ending = {"stopped": True, "step": step}
 
     # ---- figures ---------------------------------------------------------------------------------------------------

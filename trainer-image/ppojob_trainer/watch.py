@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from ppojob_contract.attempt import AttemptConfig
-from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.errors import HangError
 from ppojob_trainer.mailbox import Mailbox
@@ -48,7 +48,7 @@ class Watch:
             return True
         if not self._mailbox.claim(command):
             return False
-        self._mailbox.acknowledge(command, "Done", step=self._files.last_step(self.first_step))
+        self._mailbox.acknowledge(command, AckResult.DONE, step=self._files.last_step(self.first_step))
         return True
 
     @property

@@ -6,7 +6,7 @@ from tests.unit.trainer.builders import content
 
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import AttemptLayout
-from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_trainer.mailbox import Mailbox
 
 STOP = Command(id="c1", kind=CommandKind.STOP)
@@ -27,7 +27,7 @@ def test_claim_then_ack(layout: AttemptLayout) -> None:
     mailbox = Mailbox(layout, "runner")
     assert mailbox.look() == STOP
     assert mailbox.claim(STOP)
-    mailbox.acknowledge(STOP, "Done", step=7)
+    mailbox.acknowledge(STOP, AckResult.DONE, step=7)
     assert read_json(layout.claim) == {"by": "Trainer", "id": "c1", "process": "runner"}
     ack = content(layout.ack)
     assert (ack["id"], ack["kind"], ack["result"], ack["step"]) == ("c1", "Stop", "Done", 7)

@@ -12,7 +12,7 @@ from ppojob_contract.durable import read_json
 from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout, JobLayout
-from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
+from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
 from ppojob_contract.outcomes import Outcome
 from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow
 from ppojob_trainer import locks
@@ -101,7 +101,7 @@ class Job:
         layout = self.layout.attempt(number)
         reader = self.journal(number)
         command = read_json(layout.command)
-        claim = read_json(layout.claim)
+        claim, ack = read_json(layout.claim), read_json(layout.ack)
         outcome = read_json(layout.outcome)
         last = reader.totals.last
         return AttemptState(
@@ -111,7 +111,7 @@ class Job:
             last_heartbeat_age_seconds=self._age(layout),
             command=Command.from_json(command) if command else None,
             claimed_by=Claimant(claim["by"]) if claim else None,
-            ack=read_json(layout.ack),
+            ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
         )
 
