@@ -35,6 +35,9 @@ class Cluster(Protocol):
     async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
         """RayClusters that the PPOJob owns, with their pods."""
 
+    async def leftover_pods(self, key: Key) -> Sequence[str]:
+        """Names of pods that may still run although their RayCluster is gone (deleted by hand, in the background)."""
+
     async def list_ray_jobs(self, key: Key) -> Sequence[RayJobView]:
         """RayJobs that the PPOJob owns."""
 

@@ -91,6 +91,8 @@ class World:
     events: list[Event] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
+    terminating: dict[str, int] = field(default_factory=dict)
+    """Head pods whose RayCluster is gone, with the seconds that they still have."""
     claim: bool = True
     reachable: bool = True
     crash_at: Callable[[int, str], str | None] = lambda _count, _what: None
@@ -172,6 +174,11 @@ class World:
             if cluster.deleting:
                 self._kill_drivers(cluster.head_uid)
                 del self.clusters[name]
+        for head_uid in list(self.terminating):
+            self.terminating[head_uid] -= 1
+            if self.terminating[head_uid] <= 0:
+                self._kill_drivers(head_uid)
+                del self.terminating[head_uid]
         for name, job in list(self.ray_jobs.items()):
             if job.deleting:
                 self._kill_attempt(job.attempt)
@@ -188,6 +195,12 @@ class World:
     def _kill_attempt(self, number: int) -> None:
         if number in self.attempts:
             self.attempts[number].running = False
+
+    def delete_clusters(self, grace_seconds: int) -> None:
+        """What `kubectl delete rayclusters` does: the objects go at once, their pods end when they end."""
+        for cluster in self.clusters.values():
+            self.terminating[cluster.head_uid] = grace_seconds
+        self.clusters.clear()
 
     def lose_head(self) -> None:
         """The node of every head pod dies; KubeRay makes new pods."""
@@ -271,6 +284,9 @@ class FakeClusterPort:
 
     async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
         return [self._view(item) for item in self.world.clusters.values()]
+
+    async def leftover_pods(self, key: Key) -> Sequence[str]:
+        return sorted(self.world.terminating)
 
     def _view(self, cluster: FakeCluster) -> RayClusterView:
         head = HeadPod(

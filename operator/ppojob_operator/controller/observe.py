@@ -77,6 +77,7 @@ class Observer:
             jobs=tuple(jobs),
             monitor=monitor,
             storage_bound=bound,
+            leftover_pods=tuple(await self.cluster.leftover_pods(key)),
         )
 
     async def endpoint(self, job: PPOJob) -> Endpoint | None:

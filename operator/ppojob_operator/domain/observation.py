@@ -121,6 +121,8 @@ class Observation:
     monitor: MonitorView
     storage_bound: bool | None = None
     """Whether the claim exists (None: not looked at)."""
+    leftover_pods: tuple[str, ...] = ()
+    """Pods of the job that may still run although their RayCluster is gone."""
 
     def cluster(self, number: int) -> RayClusterView | None:
         return next((item for item in self.clusters if item.number == number), None)

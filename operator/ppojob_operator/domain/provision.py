@@ -41,6 +41,19 @@ def waiting_for_cluster(observation: Observation, number: int) -> Wait | None:
     return None
 
 
+def waiting_for_old_pods(observation: Observation) -> Wait | None:
+    """Whether an earlier driver may still run in a pod whose RayCluster somebody else deleted."""
+    if not observation.leftover_pods:
+        return None
+    names = ", ".join(observation.leftover_pods[:5])
+    return Wait(
+        reason="OldPodsTerminating",
+        message=f"waiting for the pods of an earlier RayCluster to end: {names} (where their node is gone for good: "
+        "kubectl delete pod --force)",
+        requeue=SOON,
+    )
+
+
 def remove_everything(observation: Observation) -> Decision | None:
     """RayJobs first: KubeRay would submit a running one again into a new cluster of the same name."""
     for job in observation.jobs:

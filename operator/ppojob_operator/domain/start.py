@@ -8,7 +8,13 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.provision import cluster_needed, outdated, remove_everything, waiting_for_cluster
+from ppojob_operator.domain.provision import (
+    cluster_needed,
+    outdated,
+    remove_everything,
+    waiting_for_cluster,
+    waiting_for_old_pods,
+)
 from ppojob_operator.domain.rollback import roll_back
 from ppojob_operator.domain.targets import restart_point
 
@@ -33,7 +39,7 @@ def start(
         return removal
     needed = cluster_needed(observation)
     if needed is not None:
-        return CreateCluster(number=needed)
+        return waiting_for_old_pods(observation) or CreateCluster(number=needed)
     waiting = waiting_for_cluster(observation, status.cluster_number)
     if waiting is not None:
         return waiting

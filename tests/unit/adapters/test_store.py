@@ -109,3 +109,24 @@ def test_a_list_of_one_namespace_leaves_the_others(store: Store) -> None:
     store.put(RAY_JOB, objects.ray_job(1))
     assert store.replace(RAY_JOB, "elsewhere", [], 9) == []
     assert store.ray_jobs(KEY.uid)
+
+
+def test_pods_that_outlive_their_cluster_are_left_over_until_they_end(store: Store) -> None:
+    store.put(RAY_CLUSTER, objects.cluster(1, number=1))
+    store.put(POD, objects.pod(2, number=1, head=True))
+    assert store.leftover_pods(KEY.uid) == []
+    store.remove(RAY_CLUSTER, objects.cluster(1, number=1)["metadata"]["uid"])
+    assert len(store.leftover_pods(KEY.uid)) == 1
+    assert store.leftover_pods("another") == []
+    ended = objects.pod(3, number=1, head=True)
+    ended["status"]["phase"] = "Failed"
+    assert store.put(POD, ended) == Change(KEY)
+    assert store.leftover_pods(KEY.uid) == []
+
+
+def test_a_pod_that_is_gone_is_not_left_over(store: Store) -> None:
+    body = objects.pod(2, number=1, head=True)
+    store.put(POD, body)
+    assert len(store.leftover_pods(KEY.uid)) == 1
+    assert store.remove(POD, body["metadata"]["uid"]) == Change(KEY)
+    assert store.leftover_pods(KEY.uid) == []

@@ -312,3 +312,14 @@ async def test_an_event_survives_an_act_that_fails_once():
     drive = Drive(World(healthy))
     with_cluster(drive, Flaky(drive.world))
     assert reasons(await drive.to_the_end()).count("AttemptStarted") == 1
+
+
+async def test_a_cluster_deleted_by_hand_is_replaced_when_its_pods_have_ended():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: len(world.confirmed) >= 1)
+    drive.world.delete_clusters(grace_seconds=40)
+    await drive.until(lambda world: "earlier RayCluster" in world.status["message"])
+    world = await drive.to_the_end()
+    assert world.status["phase"] == "Succeeded"
+    assert world.overlaps == [], "the old driver runs on in its terminating pod"
+    assert world.status["restarts"] == 1

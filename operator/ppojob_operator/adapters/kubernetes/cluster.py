@@ -121,6 +121,9 @@ class KubernetesCluster:
     async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
         return (await self._known(key, RAY_CLUSTER, POD)).clusters(key.uid)
 
+    async def leftover_pods(self, key: Key) -> Sequence[str]:
+        return (await self._known(key, RAY_CLUSTER, POD)).leftover_pods(key.uid)
+
     async def list_ray_jobs(self, key: Key) -> Sequence[RayJobView]:
         return (await self._known(key, RAY_JOB)).ray_jobs(key.uid)
 

@@ -49,6 +49,7 @@ class _Shelf:
 
     entries: dict[str, _Entry] = field(default_factory=dict)
     owned: dict[str, set[str]] = field(default_factory=dict)
+    of_job: dict[str, set[str]] = field(default_factory=dict)
     buried: set[str] = field(default_factory=set)
     """UIDs deleted since the last full list: a list that began earlier must not bring them back."""
 
@@ -59,20 +60,27 @@ class _Shelf:
             return False
         self.entries[uid] = entry
         self.owned.setdefault(entry.owner, set()).add(uid)
+        if entry.key is not None:
+            self.of_job.setdefault(entry.key.uid, set()).add(uid)
         return known is None or known.trigger != entry.trigger
 
     def remove(self, uid: str) -> _Entry | None:
         self.buried.add(uid)
         entry = self.entries.pop(uid, None)
         if entry is not None:
-            siblings = self.owned[entry.owner]
-            siblings.discard(uid)
-            if not siblings:
-                del self.owned[entry.owner]
+            _discard(self.owned, entry.owner, uid)
+            if entry.key is not None:
+                _discard(self.of_job, entry.key.uid, uid)
         return entry
 
     def of(self, owner: str) -> list[_Entry]:
         return [self.entries[uid] for uid in sorted(self.owned.get(owner, ()))]
+
+
+def _discard(index: dict[str, set[str]], name: str, uid: str) -> None:
+    index[name].discard(uid)
+    if not index[name]:
+        del index[name]
 
 
 class Store:
@@ -129,6 +137,12 @@ class Store:
         records: list[views.ClusterRecord] = [entry.value for entry in self._shelves[RAY_CLUSTER.plural].of(uid)]
         found = [views.cluster_view(record, [pod.value for pod in pods.of(record.uid)]) for record in records]
         return sorted(found, key=lambda view: view.number)
+
+    def leftover_pods(self, uid: str) -> Sequence[str]:
+        """Names of the job's pods that have not ended although their RayCluster is gone."""
+        clusters, pods = self._shelves[RAY_CLUSTER.plural].entries, self._shelves[POD.plural]
+        left = (pods.entries[pod] for pod in pods.of_job.get(uid, ()))
+        return sorted(pod.value.name for pod in left if pod.owner not in clusters and not pod.value.ended)
 
     def ray_jobs(self, uid: str) -> Sequence[RayJobView]:
         found: list[RayJobView] = [entry.value for entry in self._shelves[RAY_JOB.plural].of(uid)]

@@ -36,6 +36,8 @@ class PodRecord:
     ip: str | None
     ready: bool
     failed: bool
+    ended: bool
+    """No process of it is left."""
     restarts: int
     message: str
 
@@ -95,6 +97,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         (item for item in status.get("containerStatuses", []) if item["name"] == ray_name), {}
     )
     deleting = "deletionTimestamp" in metadata
+    ended = status.get("phase") in {"Failed", "Succeeded"}
     return PodRecord(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -103,7 +106,8 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         deleting=deleting,
         ip=status.get("podIP"),
         ready=bool(ray.get("ready")) and not deleting,
-        failed=status.get("phase") in {"Failed", "Succeeded"} or "terminated" in ray.get("state", {}),
+        failed=ended or "terminated" in ray.get("state", {}),
+        ended=ended,
         restarts=int(ray.get("restartCount", 0)),
         message=_pod_message(status, deleting=deleting),
     )
