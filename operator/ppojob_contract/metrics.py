@@ -1,6 +1,7 @@
 """Every Prometheus metric of the project, declared once: exporters, alerts, dashboards and docs follow this table.
 
-Trainer metrics carry the labels `namespace` and `ppojob` (the attempt is a value, not a label: no series per attempt).
+Metrics of a job carry the labels `namespace` and `ppojob` (the attempt is a value, not a label: no series per attempt).
+Each says how many series it has at most, so that the cost of a job to Prometheus is known.
 """
 
 from dataclasses import dataclass
@@ -21,6 +22,15 @@ class Metric:
     labels: tuple[str, ...] = ()
     figures: tuple[tuple[str, ...], ...] = ()
     """Where the values come from: (figure or verl key, label value ...) for each series; empty where computed."""
+    combinations: int = 1
+    """Most combinations of label values beside those of `JOB_LABELS`; exporters keep to it."""
+    bounds: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets."""
+
+    @property
+    def series(self) -> int:
+        """Series at most: of one job, or of the operator."""
+        return max(self.combinations, len(self.figures)) * (len(self.bounds) + 3 if self.bounds else 1)
 
 
 JOB_LABELS = ("namespace", "ppojob")
@@ -32,14 +42,29 @@ LAST_STEP_TIME = Metric(
     "ppojob_last_step_timestamp_seconds", _G, "When the last step finished, seconds since the epoch", JOB_LABELS
 )
 TOKENS = Metric("ppojob_tokens_total", _C, "Prompt and response tokens of all steps and attempts", JOB_LABELS)
-STEP_DURATION = Metric("ppojob_step_duration_seconds", _H, "Duration of a training step", JOB_LABELS)
-STAGE_DURATION = Metric(
-    "ppojob_stage_duration_seconds", _G, "Duration of a phase of the last step", (*JOB_LABELS, "stage")
+STEP_DURATION = Metric(
+    "ppojob_step_duration_seconds",
+    _H,
+    "Duration of a training step, of all attempts",
+    JOB_LABELS,
+    bounds=(0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0),
 )
-CHECKPOINT_STEP = Metric("ppojob_checkpoint_step", _G, "Newest checkpoint's step in each state", (*JOB_LABELS, "state"))
+STAGE_DURATION = Metric(
+    "ppojob_stage_duration_seconds",
+    _G,
+    "Duration of a stage of the last step, by verl's name of it",
+    (*JOB_LABELS, "stage"),
+    combinations=32,
+)
+CHECKPOINT_STEP = Metric(
+    "ppojob_checkpoint_step", _G, "Newest checkpoint's step in each state", (*JOB_LABELS, "state"), combinations=4
+)
 CHECKPOINT_BYTES = Metric("ppojob_checkpoint_bytes", _G, "Size of all checkpoints on the claim", JOB_LABELS)
 CHECKPOINT_SAVE = Metric("ppojob_checkpoint_save_seconds", _G, "Duration of the last checkpoint's save", JOB_LABELS)
-VERL = Metric("ppojob_verl", _G, "Every other figure of verl's last step", (*JOB_LABELS, "key"))
+VERL = Metric("ppojob_verl", _G, "Every other figure of verl's last step", (*JOB_LABELS, "key"), combinations=200)
+LEFT_OUT = Metric(
+    "ppojob_figures_left_out", _G, "Figures of the last step that had no room in the bounded metrics", JOB_LABELS
+)
 
 FROM_FIGURES = (
     Metric("ppojob_kl", _G, "KL of the policy to the reference", JOB_LABELS, (("kl",),)),
@@ -131,34 +156,102 @@ TRAINER_METRICS = (
     CHECKPOINT_BYTES,
     CHECKPOINT_SAVE,
     VERL,
+    LEFT_OUT,
     *FROM_FIGURES,
 )
 
-RECONCILE = Metric("ppojob_operator_reconcile_seconds", _H, "Duration of one pass over a job")
-DECISIONS = Metric("ppojob_operator_decisions_total", _C, "Decisions taken", ("decision",))
-JOBS = Metric("ppojob_operator_jobs", _G, "PPOJobs in each phase", ("phase",))
-ROLLBACKS = Metric("ppojob_operator_rollbacks_total", _C, "Rollbacks begun", ("path",))
-ROLLBACK_SECONDS = Metric(
-    "ppojob_operator_rollback_seconds", _H, "From a breach's decision to the next attempt's first step", ("path",)
+RECONCILE = Metric(
+    "ppojob_operator_reconcile_seconds",
+    _H,
+    "Duration of one pass over a job",
+    bounds=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
-RESTARTS = Metric("ppojob_operator_restarts_total", _C, "Restarts after a failure", ("class",))
-API_REQUESTS = Metric("ppojob_operator_api_requests_total", _C, "Requests to the API server", ("verb", "code"))
-JOB_ROLLBACKS = Metric("ppojob_rollbacks", _G, "Rollbacks of the job so far, from its status", JOB_LABELS)
+LEADER = Metric("ppojob_operator_leader", _G, "1 where this process holds the Lease and serves jobs, else 0")
+DECISIONS = Metric("ppojob_operator_decisions_total", _C, "Decisions taken", ("decision",), combinations=24)
+JOBS = Metric("ppojob_operator_jobs", _G, "PPOJobs in each phase", ("phase",), combinations=12)
+ROLLBACKS = Metric("ppojob_operator_rollbacks_total", _C, "Rollbacks begun", ("path",), combinations=2)
+ROLLBACK_SECONDS = Metric(
+    "ppojob_operator_rollback_seconds",
+    _H,
+    "From a breach's decision to the next attempt's first step",
+    ("path",),
+    combinations=2,
+    bounds=(0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
+)
+RESTARTS = Metric("ppojob_operator_restarts_total", _C, "Restarts after a failure", ("class",), combinations=24)
+API_REQUESTS = Metric(
+    "ppojob_operator_api_requests_total", _C, "Requests to the API server", ("verb", "code"), combinations=100
+)
+
+PHASE = Metric("ppojob_phase", _G, "1 for the phase that the job is in", (*JOB_LABELS, "phase"))
+CONDITION = Metric(
+    "ppojob_condition",
+    _G,
+    "1 for what each of the job's conditions says",
+    (*JOB_LABELS, "condition", "status", "reason"),
+    combinations=16,
+)
+TARGET_STEPS = Metric("ppojob_target_steps", _G, "Steps that the job is to train", JOB_LABELS)
+ESTIMATED_COMPLETION = Metric(
+    "ppojob_estimated_completion_timestamp_seconds",
+    _G,
+    "When the last step will be done at the present pace, seconds since the epoch",
+    JOB_LABELS,
+)
+JOB_ROLLBACKS = Metric("ppojob_rollbacks_total", _C, "Rollbacks of the job, from its status", JOB_LABELS)
+JOB_RESTARTS = Metric("ppojob_restarts_total", _C, "Restarts of the job after failures, from its status", JOB_LABELS)
+STEPS = Metric("ppojob_steps_total", _C, "Steps finished by all attempts, useful or not", JOB_LABELS)
+USEFUL_STEPS = Metric("ppojob_useful_steps", _G, "Steps that led to the weights of now", JOB_LABELS)
+TRAINING_SECONDS = Metric("ppojob_training_seconds_total", _C, "Time spent in finished steps", JOB_LABELS)
+HELD_SECONDS = Metric("ppojob_held_seconds_total", _C, "Time during which a RayCluster of the job existed", JOB_LABELS)
+CHECKPOINTS = Metric(
+    "ppojob_checkpoints",
+    _G,
+    "Checkpoints in each state, of those in the status",
+    (*JOB_LABELS, "state"),
+    combinations=8,
+)
+CHECKPOINT_INTERVAL = Metric("ppojob_checkpoint_interval_steps", _G, "Steps between two saves, by the spec", JOB_LABELS)
+CONFIRMATION_WINDOW = Metric(
+    "ppojob_confirmation_window_steps", _G, "Clean steps behind a checkpoint that confirm it, by the spec", JOB_LABELS
+)
 VERDICT = Metric(
     "ppojob_guardrail_verdict",
     _G,
     "0 Healthy, 1 Breached, 2 Inconclusive, 3 Waiting",
     (*JOB_LABELS, "guardrail"),
+    combinations=32,
 )
+RECONCILE_ERRORS = Metric(
+    "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=5
+)
+
+FROM_STATUS = (
+    PHASE,
+    CONDITION,
+    TARGET_STEPS,
+    ESTIMATED_COMPLETION,
+    JOB_ROLLBACKS,
+    JOB_RESTARTS,
+    STEPS,
+    USEFUL_STEPS,
+    TRAINING_SECONDS,
+    HELD_SECONDS,
+    CHECKPOINTS,
+    CHECKPOINT_INTERVAL,
+    CONFIRMATION_WINDOW,
+    VERDICT,
+    RECONCILE_ERRORS,
+)
+"""Of one job, told by the operator: they are there before the first step and after the last pod is gone."""
 
 OPERATOR_METRICS = (
     RECONCILE,
+    LEADER,
     DECISIONS,
     JOBS,
     ROLLBACKS,
     ROLLBACK_SECONDS,
     RESTARTS,
     API_REQUESTS,
-    JOB_ROLLBACKS,
-    VERDICT,
 )

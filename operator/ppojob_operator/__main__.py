@@ -107,6 +107,7 @@ async def lead(parts: Parts, stopping: asyncio.Event) -> None:
     """Waits for its turn, then serves jobs until it is cancelled or the watches end."""
     await _until_installed(parts.cluster)
     await parts.leadership.acquire()
+    parts.telemetry.leads(True)
     keeping = asyncio.create_task(_keep(parts.leadership), name="lease")
     resyncing: asyncio.Task[None] | None = None
     watching: asyncio.Task[None] | None = None
@@ -122,6 +123,7 @@ async def lead(parts: Parts, stopping: asyncio.Event) -> None:
     finally:
         # What the next leader needs comes first: nobody acts any more, and the Lease is free.
         await parts.workers.close()
+        parts.telemetry.leads(False)
         keeping.cancel()
         await parts.leadership.release()
         if resyncing is not None:

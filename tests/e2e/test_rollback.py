@@ -63,7 +63,7 @@ def _check_prometheus(run: Run, target: int) -> None:
     assert highest("ppojob_reward_std")[0] > 0
     assert highest("ppojob_step") == [run.spec["training"]["totalSteps"]]
     assert highest("ppojob_attempt") == [2]
-    assert highest("ppojob_rollbacks") == [1]
+    assert highest("ppojob_rollbacks_total") == [1]
     query = f'ppojob_checkpoint_step{{{labels},state="Confirmed"}}[20m]'
     confirmed = run.kube.prometheus("query", query=query)["result"]
     assert str(target) in {value for series in confirmed for _, value in series["values"]}

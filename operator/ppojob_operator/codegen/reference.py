@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ppojob_contract.figures import FIGURES, Need
-from ppojob_contract.metrics import FROM_FIGURES, OPERATOR_METRICS, TRAINER_METRICS, Metric
+from ppojob_contract.metrics import (
+    FROM_FIGURES,
+    FROM_STATUS,
+    LEFT_OUT,
+    OPERATOR_METRICS,
+    STAGE_DURATION,
+    TRAINER_METRICS,
+    VERL,
+    Metric,
+)
 from ppojob_operator.codegen.schema import INT_OR_STRING, PRESERVE, Schema, children
 from ppojob_operator.domain.verl_keys import KEYS
 
@@ -169,6 +178,16 @@ def _series(figure: str) -> Iterator[str]:
                 yield f"{metric.name}{{{labels}}}" if labels else metric.name
 
 
+_TRAINER_INTRODUCTION = (
+    "Labels `namespace` and `ppojob` say whose they are; an attempt is a value, not a label. Counters are made from "
+    "the journals at each scrape: a restarted monitor goes on where it was. The series end with the pod."
+)
+_STATUS_INTRODUCTION = (
+    "From the job's status: there before the first step and after the last pod, gone when the PPOJob is. A restarted "
+    "operator goes on with the same counts (but for `ppojob_reconcile_errors_total`)."
+)
+
+
 def metrics_page() -> str:
     """`docs/metrics.md`: every Prometheus metric."""
     return "\n\n".join(
@@ -176,14 +195,33 @@ def metrics_page() -> str:
             GENERATED,
             "# Prometheus metrics",
             "## Of a job (its monitor)",
-            "Labels `namespace` and `ppojob` say whose they are; an attempt is a value, not a label.",
+            _TRAINER_INTRODUCTION,
             _metric_table(TRAINER_METRICS),
+            "## Of a job (the operator)",
+            _STATUS_INTRODUCTION,
+            _metric_table(FROM_STATUS),
             "## Of the operator",
+            "Of this process: counters begin at 0 when it starts.",
             _metric_table(OPERATOR_METRICS),
+            "## How many series",
+            _cardinality(),
         ]
     ) + "\n"  # fmt: skip
 
 
 def _metric_table(metrics: Sequence[Metric]) -> str:
-    rows = [[f"`{m.name}`", m.type.value, ", ".join(f"`{x}`" for x in m.labels), m.help] for m in metrics]
-    return table(["metric", "type", "labels", "meaning"], rows)
+    rows = [
+        [f"`{m.name}`", m.type.value, ", ".join(f"`{x}`" for x in m.labels), str(m.series), m.help] for m in metrics
+    ]
+    return table(["metric", "type", "labels", "series at most", "meaning"], rows)
+
+
+def _cardinality() -> str:
+    trainer, status, operator = (
+        sum(m.series for m in metrics) for metrics in (TRAINER_METRICS, FROM_STATUS, OPERATOR_METRICS)
+    )
+    return (
+        f"A job has at most {trainer + status} series ({trainer} of its monitor, {status} of the operator), the "
+        f"operator at most {operator} of its own, whatever the number of attempts, steps and pods. Figures that find "
+        f"no room in `{VERL.name}` or `{STAGE_DURATION.name}` are counted in `{LEFT_OUT.name}` and stay in the journal."
+    )

@@ -13,6 +13,7 @@ from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.observe import Memory, Observer
 from ppojob_operator.domain.decisions import Begin, Decision, Refuse, Wait
 from ppojob_operator.domain.events import WARNING, Event
+from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
 from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorRefused, MonitorUnavailable
@@ -57,7 +58,7 @@ class Reconciler:
         planned = plan(observation)
         status = await self._keep_accepted(observation, planned.status)
         job = await self._record(job, status, planned, course)
-        self._tell(key, job, planned, course)
+        self._tell(key, job, observation.accepted, planned.decision, course)
         await self._confirm(job, planned)
         for event in planned.events:
             await self.cluster.emit(job, event)
@@ -106,10 +107,10 @@ class Reconciler:
         except (MonitorUnavailable, MonitorRefused) as error:
             logger.warning("confirmed checkpoints not written down: %s", error, extra=_fields(job))
 
-    def _tell(self, key: Key, job: PPOJob, planned: Plan, course: Course) -> None:
-        self.telemetry.observe_job(key, job.status)
-        self.telemetry.count_decision(planned.decision)
-        line = _in_words(planned.decision)
+    def _tell(self, key: Key, job: PPOJob, accepted: AcceptedJob | None, decision: Decision, course: Course) -> None:
+        self.telemetry.observe_job(key, job.status, accepted.spec if accepted else None)
+        self.telemetry.count_decision(decision)
+        line = _in_words(decision)
         if line != course.last_logged:
             course.last_logged = line
             logger.info("%s %s", line[0], line[1], extra=_fields(job))
@@ -157,13 +158,14 @@ def _short(value: object) -> str:
             return str(value)
 
 
-_PROGRESS = ("progress", "metrics", "evaluatedThrough", "message")
+_PROGRESS = ("progress", "metrics", "goodput", "evaluatedThrough", "message")
 
 
 def _essence(status: dict[str, Any]) -> dict[str, Any]:
     """The status without what changes at every step."""
     kept = {key: value for key, value in status.items() if key not in _PROGRESS}
     kept["attempt"] = {key: value for key, value in status.get("attempt", {}).items() if key != "lastStep"}
+    kept["held"] = status.get("goodput", {}).get("heldSince") is not None
     kept["guardrails"] = [(item["name"], item["verdict"]) for item in status.get("guardrails", [])]
     kept["conditions"] = [(item["type"], item["status"], item["reason"]) for item in status.get("conditions", [])]
     checkpoints = status.get("checkpoints", {}).get("items", [])

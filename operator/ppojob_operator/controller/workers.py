@@ -16,6 +16,9 @@ from ppojob_operator.ports import Key, Monitor
 logger = logging.getLogger(__name__)
 
 EXPECTED = (ClusterUnavailable, Conflict, MonitorUnavailable, MonitorRefused)
+DEFECT = "Defect"
+"""What an error that nobody expected is counted as."""
+
 FIRST_DELAY, LONGEST_DELAY = timedelta(milliseconds=500), timedelta(seconds=30)
 AFTER_ACT = timedelta(milliseconds=200)
 """Between an act and the next look: the watches need a moment to show its effect."""
@@ -118,10 +121,12 @@ class Workers:
                 delay = await self.reconciler.reconcile(key, course)
                 self.reconciler.telemetry.reconciled(time.monotonic() - began)
         except EXPECTED as error:
+            self.reconciler.telemetry.failed(key, type(error).__name__)
             logger.info("will try again: %s", error, extra=_fields(key))
             return backoff(failures, random.random()), failures + 1  # noqa: S311 (spreads load, hides nothing)
         except Exception:
             # The last resort: one job's defect must not stop the others, and must be seen.
+            self.reconciler.telemetry.failed(key, DEFECT)
             logger.exception("a pass failed", extra=_fields(key))
             return backoff(failures + 3, random.random()), failures + 1  # noqa: S311
         return (None if delay is None else max(delay, AFTER_ACT)), 0

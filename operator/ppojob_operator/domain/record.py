@@ -33,6 +33,7 @@ from ppojob_operator.domain.decisions import (
     Settle,
     StartAttempt,
 )
+from ppojob_operator.domain.goodput import goodput
 from ppojob_operator.domain.guardrails import Assessment
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -52,6 +53,7 @@ def record(observation: Observation, judgement: Judgement, decision: Decision) -
     status = _decided(observation, status, decision)
     status = status.model_copy(
         update={
+            "goodput": goodput(observation, status),
             "phase": phase(observation, status),
             "message": summary(status, decision),
         }

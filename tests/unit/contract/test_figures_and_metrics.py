@@ -3,7 +3,9 @@
 import pytest
 
 from ppojob_contract.figures import FIGURES
-from ppojob_contract.metrics import FROM_FIGURES, OPERATOR_METRICS, TRAINER_METRICS
+from ppojob_contract.metrics import FROM_FIGURES, FROM_STATUS, JOB_LABELS, OPERATOR_METRICS, TRAINER_METRICS, MetricType
+
+ALL = (*TRAINER_METRICS, *FROM_STATUS, *OPERATOR_METRICS)
 
 
 @pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda figure: figure.name)
@@ -17,6 +19,20 @@ def test_series_name_known_figures():
 
 
 def test_names_are_unique_and_in_prometheus_form():
-    names = [metric.name for metric in (*TRAINER_METRICS, *OPERATOR_METRICS)]
+    names = [metric.name for metric in ALL]
     assert len(names) == len(set(names))
     assert all(name.startswith("ppojob_") and name == name.lower() for name in names)
+
+
+def test_counters_and_histograms_are_told_by_name_and_bounds():
+    assert [m.name for m in ALL if (m.type is MetricType.COUNTER) != m.name.endswith("_total")] == []
+    assert [m.name for m in ALL if (m.type is MetricType.HISTOGRAM) != bool(m.bounds)] == []
+
+
+def test_whatever_has_labels_of_its_own_says_how_many_series_that_makes():
+    labelled = [m for m in ALL if set(m.labels) - {*JOB_LABELS}]
+    assert [m.name for m in labelled if m.series == 1 and m.name != "ppojob_phase"] == []
+
+
+def test_series_of_jobs_have_the_jobs_labels():
+    assert [m.name for m in (*TRAINER_METRICS, *FROM_STATUS) if m.labels[:2] != JOB_LABELS] == []

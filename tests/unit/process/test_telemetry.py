@@ -6,10 +6,31 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.examples import accepted
 
-from ppojob_contract.metrics import OPERATOR_METRICS
-from ppojob_operator.api.v1alpha1.status import PPOJobStatus
+from ppojob_contract.metrics import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINTS,
+    CONDITION,
+    CONFIRMATION_WINDOW,
+    FROM_STATUS,
+    HELD_SECONDS,
+    JOB_RESTARTS,
+    JOB_ROLLBACKS,
+    LEADER,
+    OPERATOR_METRICS,
+    PHASE,
+    RECONCILE_ERRORS,
+    STEPS,
+    TARGET_STEPS,
+    TRAINING_SECONDS,
+    USEFUL_STEPS,
+    Metric,
+)
+from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ConditionType, PPOJobStatus
+from ppojob_operator.controller.workers import DEFECT, EXPECTED
 from ppojob_operator.domain.decisions import Wait
+from ppojob_operator.job_series import JobSeries
 from ppojob_operator.ports import Key
 from ppojob_operator.telemetry import Health, Telemetry, TelemetryServer
 
@@ -32,13 +53,13 @@ def guardrails(**verdicts: str) -> list[dict[str, str]]:
 def test_every_declared_metric_is_there() -> None:
     telemetry = Telemetry()
     names = {family.name for family in telemetry.registry.collect()}
-    assert {metric.name.removesuffix("_total") for metric in OPERATOR_METRICS} <= names
+    assert {metric.name.removesuffix("_total") for metric in (*OPERATOR_METRICS, *FROM_STATUS)} <= names
 
 
 def test_a_jobs_series_follow_its_status_and_go_with_it() -> None:
     telemetry = Telemetry()
     telemetry.observe_job(KEY, status(rollbacks=2, guardrails=guardrails(kl="Breached", reward="Healthy")))
-    assert value(telemetry, "ppojob_rollbacks", namespace="ns", ppojob="job") == 2
+    assert value(telemetry, "ppojob_rollbacks_total", namespace="ns", ppojob="job") == 2
     assert value(telemetry, "ppojob_guardrail_verdict", namespace="ns", ppojob="job", guardrail="kl") == 1
     assert value(telemetry, "ppojob_operator_jobs", phase="Running") == 1
     telemetry.observe_job(KEY, status(rollbacks=2, phase="Failed", guardrails=guardrails(reward="Inconclusive")))
@@ -55,7 +76,7 @@ def test_a_new_job_of_the_same_name_keeps_its_series() -> None:
     telemetry.observe_job(KEY, status(rollbacks=4))
     telemetry.observe_job(Key("ns", "job", "uid-2"), status(rollbacks=0))
     telemetry.forget(KEY)
-    assert value(telemetry, "ppojob_rollbacks", namespace="ns", ppojob="job") == 0
+    assert value(telemetry, "ppojob_rollbacks_total", namespace="ns", ppojob="job") == 0
     assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") is None
 
 
@@ -117,3 +138,73 @@ async def test_the_server_answers(broken: dict[str, str], status_code: int) -> N
                 assert "ppojob_operator_jobs" in {family.name for family in families}
     finally:
         await server.close()
+
+
+def of_job(telemetry: Telemetry, metric: Metric, **labels: str) -> float | None:
+    return value(telemetry, metric.name, namespace="ns", ppojob="job", **labels)
+
+
+def test_counts_of_a_job_survive_a_restart_of_the_operator() -> None:
+    goodput = {"steps": 49, "usefulSteps": 40, "trainingSeconds": 98.0, "heldSeconds": 200.0}
+    before = status(rollbacks=1, restarts=2, goodput=goodput)
+    for telemetry in (Telemetry(), Telemetry()):
+        telemetry.observe_job(KEY, before)
+        counted = (JOB_ROLLBACKS, JOB_RESTARTS, STEPS, USEFUL_STEPS, TRAINING_SECONDS, HELD_SECONDS)
+        assert [of_job(telemetry, metric) for metric in counted] == [1, 2, 49, 40, 98.0, 200.0]
+
+
+def test_time_held_goes_on_between_two_passes() -> None:
+    series = JobSeries(now=lambda: THEN + timedelta(seconds=30))
+    told = series.of(KEY)
+    told.seen, told.status = True, status(goodput={"heldSeconds": 5.0, "heldSince": THEN})
+    (family,) = [family for family in series.collect() if f"{family.name}_total" == HELD_SECONDS.name]
+    assert [sample.value for sample in family.samples] == [35.0]
+
+
+def test_failed_passes_are_told_before_anything_is_known_and_go_with_the_job() -> None:
+    telemetry = Telemetry()
+    telemetry.failed(KEY, "ClusterUnavailable")
+    telemetry.failed(KEY, "ClusterUnavailable")
+    assert of_job(telemetry, RECONCILE_ERRORS, error="ClusterUnavailable") == 2
+    assert of_job(telemetry, PHASE, phase="Pending") is None
+    telemetry.observe_job(KEY, status())
+    assert of_job(telemetry, RECONCILE_ERRORS, error="ClusterUnavailable") == 2
+    assert of_job(telemetry, PHASE, phase="Running") == 1
+    telemetry.forget(KEY)
+    assert of_job(telemetry, RECONCILE_ERRORS, error="ClusterUnavailable") is None
+
+
+def test_conditions_and_the_spec_are_told() -> None:
+    telemetry = Telemetry()
+    condition = {"type": "Failed", "status": "True", "reason": "RollbacksExhausted", "lastTransitionTime": THEN}
+    checkpoints = {"items": [{"attempt": 1, "step": n, "phase": "Confirmed"} for n in (5, 10)]}
+    spec = accepted("rollback").spec
+    telemetry.observe_job(KEY, status(conditions=[condition], checkpoints=checkpoints), spec)
+    assert of_job(telemetry, CONDITION, condition="Failed", status="True", reason="RollbacksExhausted") == 1
+    assert of_job(telemetry, CHECKPOINTS, state="Confirmed") == 2
+    expected = (spec.training.total_steps, spec.checkpoints.every_steps, 3)
+    assert tuple(of_job(telemetry, m) for m in (TARGET_STEPS, CHECKPOINT_INTERVAL, CONFIRMATION_WINDOW)) == expected
+
+
+def test_only_a_leader_says_that_it_leads() -> None:
+    telemetry = Telemetry()
+    assert value(telemetry, LEADER.name) == 0
+    telemetry.leads(True)
+    assert value(telemetry, LEADER.name) == 1
+
+
+def test_no_job_has_more_series_than_declared() -> None:
+    """The longest lists that the CRD allows."""
+    telemetry = Telemetry()
+    kinds = list(ConditionType)
+    conditions = [
+        {"type": kind, "status": "True", "reason": "R", "lastTransitionTime": THEN} for kind in (*kinds, *kinds)[:16]
+    ]
+    items = [{"attempt": 1, "step": n, "phase": phase} for n, phase in enumerate(list(CheckpointPhase) * 8)][:50]
+    many = guardrails(**{f"g{number}": "Healthy" for number in range(32)})
+    telemetry.observe_job(KEY, status(conditions=conditions, checkpoints={"items": items}, guardrails=many))
+    for error in (*EXPECTED, KeyError, ValueError):
+        telemetry.failed(KEY, error.__name__ if error in EXPECTED else DEFECT)
+    for family in telemetry.registry.collect():
+        (metric,) = [m for m in FROM_STATUS if m.name.removesuffix("_total") == family.name] or [None]
+        assert metric is None or len(family.samples) <= metric.series, metric

@@ -1,6 +1,7 @@
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.unit.trainer.builders import checkpoint, content, event_row, sealed_c
 from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind
-from ppojob_contract.metrics import TRAINER_METRICS
+from ppojob_contract.metrics import LEFT_OUT, STAGE_DURATION, TRAINER_METRICS, VERL
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState, State, Steps
 from ppojob_trainer import locks
@@ -283,6 +284,16 @@ async def test_only_declared_series(client: Client, job: JobLayout) -> None:
     declared = {metric.name.removesuffix("_total") for metric in TRAINER_METRICS}
     text = await (await client.get("/metrics")).text()
     assert {family.name for family in text_string_to_metric_families(text)} <= declared
+
+
+async def test_names_from_user_code_are_bounded(client: Client, job: JobLayout) -> None:
+    odd = {f"own/{n}": 1.0 for n in range(1000)} | {f"timing_s/own{n}": 1.0 for n in range(100)}
+    step_row(started(job, 1), 1, **odd)
+    found = await samples(client)
+    exported = Counter(name for name, _ in found)
+    assert [exported[metric.name] for metric in (VERL, STAGE_DURATION)] == [VERL.series, STAGE_DURATION.series]
+    ordinary = 4  # those that `step_row` adds itself
+    assert found[LEFT_OUT.name, ()] == len(odd) + ordinary - VERL.series - STAGE_DURATION.series
 
 
 async def test_counters_survive_a_restart_of_the_monitor(client: Client, job: JobLayout, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The job's series for Prometheus, made anew at each scrape from the journals: a restart loses no count."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -74,14 +74,19 @@ class JobCollector(Collector):
         yield self._gauge(declared.STEP, [([], row.step)])
         yield self._gauge(declared.LAST_STEP_TIME, [([], row.time)])
         stages = {key.removeprefix(_STAGE): value for key, value in row.verl.items() if key.startswith(_STAGE)}
-        yield self._gauge(declared.STAGE_DURATION, [([stage], value) for stage, value in stages.items()])
+        yield self._gauge(declared.STAGE_DURATION, _kept(declared.STAGE_DURATION, stages))
         figures = dict(validation.figures) | dict(row.figures) if validation else row.figures
         for metric in declared.FROM_FIGURES:
             samples = [(list(labels), figures[name]) for name, *labels in metric.figures if name in figures]
             if samples:
                 yield self._gauge(metric, samples)
         rest = {k: v for k, v in row.verl.items() if k not in _OWN_KEYS and not k.startswith(_STAGE)}
-        yield self._gauge(declared.VERL, [([key], value) for key, value in rest.items()])
+        yield self._gauge(declared.VERL, _kept(declared.VERL, rest))
+        left_out = sum(
+            max(0, len(values) - metric.combinations)
+            for metric, values in ((declared.STAGE_DURATION, stages), (declared.VERL, rest))
+        )
+        yield self._gauge(declared.LEFT_OUT, [([], left_out)])
 
     def _checkpoints(self, everything: _All) -> Iterator[Family]:
         found = self._job.checkpoints(self._job.lock())
@@ -113,6 +118,11 @@ class JobCollector(Collector):
         family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         family.add_metric(self._labels, cumulative, everything.seconds if math.isfinite(everything.seconds) else 0.0)
         return family
+
+
+def _kept(metric: Metric, values: Mapping[str, float]) -> list[tuple[list[str], float]]:
+    """No more series than declared, and the same ones at every step: names come from user code too."""
+    return [([name], values[name]) for name in sorted(values)[: metric.combinations]]
 
 
 def _newest(found: tuple[CheckpointState, ...]) -> dict[str, int]:

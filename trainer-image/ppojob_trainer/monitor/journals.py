@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ppojob_contract import journal
 from ppojob_contract.journal import Row, RowKind
+from ppojob_contract.metrics import STEP_DURATION
 
-DURATION_BOUNDS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0)
-"""Upper bounds of the step duration's histogram, seconds."""
+DURATION_BOUNDS = STEP_DURATION.bounds
 
 
 @dataclass(slots=True)

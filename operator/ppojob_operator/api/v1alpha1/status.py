@@ -135,6 +135,16 @@ class Progress(StatusModel):
     estimated_completion: datetime | None = None
 
 
+class Goodput(StatusModel):
+    """How much of what was trained and held was worth it: useful steps of all steps, training time of time held."""
+
+    steps: int = Field(default=0, description="Steps finished by all attempts")
+    useful_steps: int = Field(default=0, description="Steps that led to the weights of now")
+    training_seconds: float = Field(default=0.0, description="Time spent in finished steps, of all attempts")
+    held_seconds: float = Field(default=0.0, description="Time during which a RayCluster existed, up to heldSince")
+    held_since: datetime | None = Field(default=None, description="Since when the present RayCluster exists")
+
+
 class Metrics(StatusModel):
     """Figures of the last step, 6 significant digits."""
 
@@ -223,6 +233,7 @@ class PPOJobStatus(StatusModel):
     evaluated_through: EvaluatedThrough | None = None
     progress: Progress | None = None
     metrics: Metrics | None = None
+    goodput: Goodput = Field(default_factory=Goodput)
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     guardrails: Annotated[list[GuardrailStatus], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
         default_factory=list
