@@ -10,6 +10,9 @@ from ppojob_contract.numbers import number
 
 NAME = "manifest.json"
 
+TOMBSTONE = "deleted.json"
+"""What the manifest of a checkpoint that is being deleted is renamed to: it has stopped being one at once."""
+
 CHECKSUM_LIMIT_BYTES = 1 << 20
 """Files up to this size carry a SHA-256; a checksum of every shard would cost minutes at each save."""
 
@@ -83,7 +86,7 @@ def scan(folder: Path) -> dict[str, FileEntry]:
     entries = {}
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder).as_posix()
-        if path.is_file() and relative != NAME and not path.name.endswith(".tmp"):
+        if path.is_file() and relative not in {NAME, TOMBSTONE} and not path.name.endswith(".tmp"):
             size = path.stat().st_size
             entries[relative] = FileEntry(size=size, sha256=_sha256(path) if size <= CHECKSUM_LIMIT_BYTES else None)
     return entries

@@ -9,6 +9,7 @@
                                    409 another is there (the body is that one), 410 the attempt has ended
     PUT  /v1/claim?attempt=1       bearer token; revokes: {"claimedBy": "Trainer" | "Monitor"}
     PUT  /v1/confirmed             bearer token; {"checkpoints": [CheckpointRef, ...]}, oldest first
+    POST /v1/delete                bearer token; {"checkpoints": [CheckpointRef, ...]}, those to delete: `Deletion`
 
 Errors are {"error": "<one line>"} with 400, 401, 404, 409, 410 or 507 (the claim cannot be written).
 """
@@ -28,6 +29,7 @@ STEPS_PATH = "/v1/steps"
 COMMAND_PATH = "/v1/command"
 CLAIM_PATH = "/v1/claim"
 CONFIRMED_PATH = "/v1/confirmed"
+DELETE_PATH = "/v1/delete"
 METRICS_PATH = "/metrics"
 HEALTH_PATH = "/healthz"
 
@@ -125,6 +127,8 @@ class State:
     attempts: tuple[AttemptState, ...]
     checkpoints: tuple[CheckpointState, ...]
     confirmed: tuple[CheckpointRef, ...]
+    free_bytes: int | None = None
+    """Of the volume, for the trainer; None where it does not say."""
 
     def attempt(self, number_: int) -> AttemptState | None:
         return next((item for item in self.attempts if item.attempt == number_), None)
@@ -137,6 +141,7 @@ class State:
             "attempts": [item.to_json() for item in self.attempts],
             "checkpoints": [item.to_json() for item in self.checkpoints],
             "confirmed": [item.to_json() for item in self.confirmed],
+            "freeBytes": self.free_bytes,
         }
 
     @classmethod
@@ -149,6 +154,44 @@ class State:
             attempts=tuple(AttemptState.from_json(item) for item in value["attempts"]),
             checkpoints=tuple(CheckpointState.from_json(item) for item in value["checkpoints"]),
             confirmed=tuple(CheckpointRef.from_json(item) for item in value["confirmed"]),
+            free_bytes=value.get("freeBytes"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A checkpoint that is not deleted, and why."""
+
+    ref: CheckpointRef
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.ref.to_json(), "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        return cls(ref=CheckpointRef.from_json(value), reason=str(value["reason"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """Answer of `/v1/delete`. What is deleted is no checkpoint any more; its space is freed soon after."""
+
+    deleted: tuple[CheckpointRef, ...]
+    refused: tuple[Refusal, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "deleted": [item.to_json() for item in self.deleted],
+            "refused": [item.to_json() for item in self.refused],
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for what is not such an answer."""
+        return cls(
+            deleted=tuple(CheckpointRef.from_json(item) for item in value["deleted"]),
+            refused=tuple(Refusal.from_json(item) for item in value["refused"]),
         )
 
 

@@ -16,6 +16,7 @@ from ppojob_contract.durable import read_json, write_json, write_json_once
 from ppojob_contract.layout import AttemptLayout
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
 from ppojob_contract.protocol import Steps
+from ppojob_trainer.monitor import deletion
 from ppojob_trainer.monitor.exposition import JobCollector
 from ppojob_trainer.monitor.job import Job
 
@@ -46,6 +47,8 @@ class Monitor:
         self._one_at_a_time = asyncio.Lock()
         self._registry = CollectorRegistry()
         self._registry.register(JobCollector(job))
+        self._clearing = asyncio.Lock()
+        self._clearings: set[asyncio.Task[None]] = set()
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[_problems_as_json], client_max_size=64 * 1024)
@@ -58,8 +61,10 @@ class Monitor:
                 web.put(protocol.COMMAND_PATH, self._authorized(self.put_command)),
                 web.put(protocol.CLAIM_PATH, self._authorized(self.put_claim)),
                 web.put(protocol.CONFIRMED_PATH, self._authorized(self.put_confirmed)),
+                web.post(protocol.DELETE_PATH, self._authorized(self.delete)),
             ]
         )
+        app.on_startup.append(self._clear_away)
         return app
 
     async def health(self, request: web.Request) -> web.Response:
@@ -110,13 +115,32 @@ class Monitor:
         return web.json_response({"claimedBy": await self._in_thread(claim)})
 
     async def put_confirmed(self, request: web.Request) -> web.Response:
-        try:
-            refs = [CheckpointRef.from_json(item) for item in (await request.json())["checkpoints"]]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Problem(400, f"not a list of checkpoints: {error}") from error
+        refs = await _checkpoints(request)
         body = {"checkpoints": [ref.to_json() for ref in refs]}
         await self._in_thread(lambda: write_json(self._job.layout.confirmed, body))
         return web.json_response(body)
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Answers as soon as nobody takes them for checkpoints any more; freeing their space can take minutes."""
+        refs = await _checkpoints(request)
+        answer = await self._in_thread(lambda: deletion.delete(self._job, refs))
+        await self._clear_away()
+        return web.json_response(answer.to_json())
+
+    async def _clear_away(self, _app: web.Application | None = None) -> None:
+        """Frees space in the background, beside the other calls: nobody reads what is cleared away."""
+
+        async def clear() -> None:
+            async with self._clearing:
+                await asyncio.to_thread(deletion.clear_away, self._job.layout)
+
+        task = asyncio.create_task(clear())
+        self._clearings.add(task)
+        task.add_done_callback(self._clearings.discard)
+
+    async def cleared(self) -> None:
+        """Once nothing is being cleared away."""
+        await asyncio.gather(*self._clearings)
 
     def _existing_attempt(self, request: web.Request) -> AttemptLayout:
         number = _integer(request, "attempt")
@@ -170,6 +194,13 @@ async def _problems_as_json(request: web.Request, handler: Handler) -> web.Strea
     except OSError as error:
         status = 507 if error.errno in _FULL else 500
         return web.json_response({"error": f"{type(error).__name__}: {error.strerror}"}, status=status)
+
+
+async def _checkpoints(request: web.Request) -> list[CheckpointRef]:
+    try:
+        return [CheckpointRef.from_json(item) for item in (await request.json())["checkpoints"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Problem(400, f"not a list of checkpoints: {error}") from error
 
 
 def _integer(request: web.Request, name: str, default: int | None = None) -> int:

@@ -19,11 +19,15 @@ class CheckpointScanner:
         self._verified: dict[Path, tuple[int, Manifest, list[str]]] = {}
 
     def scan(self, job: JobLayout, alive_attempt: int | None) -> tuple[CheckpointState, ...]:
-        """All checkpoint folders of the job, by attempt and step; `alive_attempt` is the one that may be saving."""
+        """All checkpoint folders of the job, by attempt and step; `alive_attempt` is the one that may be saving.
+
+        Without those that are being deleted.
+        """
         return tuple(
             self._state(job.attempt(attempt).checkpoint(step), CheckpointRef(attempt=attempt, step=step), alive_attempt)
             for attempt in job.attempts()
             for step in job.attempt(attempt).saved_steps()
+            if not (job.attempt(attempt).checkpoint(step) / manifests.TOMBSTONE).exists()
         )
 
     def _state(self, folder: Path, ref: CheckpointRef, alive_attempt: int | None) -> CheckpointState:

@@ -68,6 +68,7 @@ class Job:
             attempts=attempts,
             checkpoints=self.checkpoints(lock),
             confirmed=self.confirmed(),
+            free_bytes=self._free_bytes(),
         )
 
     def lock(self) -> LockState:
@@ -114,6 +115,13 @@ class Job:
             ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
         )
+
+    def _free_bytes(self) -> int | None:
+        try:
+            volume = os.statvfs(self.layout.root)
+        except FileNotFoundError:  # before the first attempt
+            return None
+        return volume.f_bavail * volume.f_frsize
 
     def _age(self, layout: AttemptLayout) -> float | None:
         try:
