@@ -52,13 +52,18 @@ class Parts:
 def wire(chosen: Settings, api: Api, telemetry: Telemetry) -> Parts:
     """The composition root."""
     store, monitor = Store(), HttpMonitor()
+    telemetry.health.checks.append(store.watches.problems)
     cluster = KubernetesCluster(api, store, namespaces=chosen.namespaces)
     lease = KubernetesLease(api=api, namespace=chosen.lease_namespace, name=chosen.lease_name)
     leadership = Leadership(lease, chosen.identity)
     api.may_write = lambda: leadership.valid
     imageless = frozenset(Device) - chosen.trainer_images.keys()
     observer = Observer(cluster, monitor, lambda: datetime.now(UTC), imageless)
-    render = RenderSettings(images=chosen.trainer_images, image_pull_policy=chosen.image_pull_policy)
+    render = RenderSettings(
+        images=chosen.trainer_images,
+        image_pull_policy=chosen.image_pull_policy,
+        scrape_annotations=chosen.scrape_annotations,
+    )
     reconciler = Reconciler(
         cluster,
         observer,

@@ -51,6 +51,7 @@ class Settings:
     status_interval_seconds: float
     monitor_wait_seconds: float
     resync_seconds: float
+    scrape_annotations: bool
 
     @property
     def trainer_images(self) -> Mapping[Device, str]:
@@ -101,6 +102,12 @@ def _port(value: str) -> int:
     return int(value)
 
 
+def _flag(value: str) -> bool:
+    if value not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return value == "true"
+
+
 def _seconds(least: float, most: float) -> Callable[[str], float]:
     def read(value: str) -> float:
         try:
@@ -139,6 +146,7 @@ OPTIONS: Final = (
     _Option("status_interval_seconds", "30", _seconds(1, 3600), "age at which figures in a job's status are renewed"),
     _Option("monitor_wait_seconds", "25", _seconds(0, 60), "how long a monitor may wait for a step before it answers"),
     _Option("resync_seconds", "300", _seconds(10, 86400), "time between two full lists that correct the watches"),
+    _Option("scrape_annotations", "false", _flag, "true: head pods of jobs carry prometheus.io annotations"),
 )
 
 

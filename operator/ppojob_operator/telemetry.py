@@ -1,7 +1,7 @@
 """The operator's own metrics, and its HTTP server for them and for the kubelet's probes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -42,11 +42,11 @@ _CONTACT_SECONDS: Final = 60.0
 
 @dataclass(slots=True)
 class Health:
-    """When the API server last answered anything, and what is known to be broken."""
+    """When the API server last answered anything, and what the parts of the operator say of themselves."""
 
     monotonic: Callable[[], float] = time.monotonic
-    broken: dict[str, str] = field(default_factory=dict)
-    """Part of the operator to what is wrong with it."""
+    checks: list[Callable[[], Iterable[str]]] = field(default_factory=list)
+    """Each gives what is wrong now, a line for each thing."""
     last_contact: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Health:
 
     def problems(self) -> list[str]:
         """One line each; empty when this process can do its work."""
-        told = [f"{part}: {problem}" for part, problem in self.broken.items()]
+        told = [problem for check in self.checks for problem in check()]
         silent = self.monotonic() - self.last_contact
         if silent > _CONTACT_SECONDS:
             told.append(f"api server: no answer for {silent:.0f} s")

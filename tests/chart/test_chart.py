@@ -1,57 +1,29 @@
 """The chart: it lints, renders with every permutation, grants what is used and no more, refuses unknown values."""
 
-import os
 import re
-import shutil
-import subprocess
-from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.support.chart import (
+    CHART,
+    MONITORING,
+    NAMESPACE,
+    PERMUTATIONS,
+    RELEASE,
+    REPOSITORY,
+    environment,
+    kinds,
+    leaves,
+    one,
+    render,
+    run,
+)
 
 from ppojob_contract.names import LABEL_COMPONENT, MONITOR_PORT_NAME
 from ppojob_operator.adapters.kubernetes.kinds import LEASE, LEASE_VERBS, VERBS
 from ppojob_operator.settings import load
-
-REPOSITORY = Path(__file__).parents[2]
-CHART = REPOSITORY / "charts" / "ppojob-operator"
-PERMUTATIONS = sorted(CHART.glob("ci/*.yaml"))
-RELEASE, NAMESPACE = "rel", "system"
-MONITORING = ("--api-versions", "monitoring.coreos.com/v1")
-
-Objects = list[dict[str, Any]]
-
-
-@cache
-def helm() -> str:
-    """The binary that HELM names, the one on PATH, or the one built for the development cluster."""
-    built = sorted(Path.home().glob(".cache/ppojob/tools/helm-*/bin/helm"))
-    found = os.environ.get("HELM") or shutil.which("helm") or (str(built[-1]) if built else None)
-    if found is None:
-        pytest.skip("no helm: `make cluster-up` builds it, or set HELM")
-    return found
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([helm(), *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
-def render(*arguments: str | Path) -> Objects:
-    done = run("template", RELEASE, CHART, "--namespace", NAMESPACE, *arguments)
-    assert done.returncode == 0, done.stderr
-    return [found for found in yaml.safe_load_all(done.stdout) if found]
-
-
-def one(objects: Objects, kind: str, name: str | None = None) -> dict[str, Any]:
-    (found,) = [item for item in objects if item["kind"] == kind and name in {None, item["metadata"]["name"]}]
-    return found
-
-
-def kinds(objects: Objects) -> Counter[str]:
-    return Counter(item["kind"] for item in objects)
 
 
 def granted(role: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
@@ -61,11 +33,6 @@ def granted(role: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
             for resource in rule["resources"]:
                 verbs.setdefault((group, resource), set()).update(rule["verbs"])
     return verbs
-
-
-def environment(objects: Objects) -> dict[str, str]:
-    container = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    return {item["name"]: item.get("value", "from-the-pod") for item in container["env"]}
 
 
 def test_it_lints() -> None:
@@ -93,6 +60,7 @@ def test_the_default_serves_the_whole_cluster() -> None:
         "RoleBinding": 1,
         "Service": 1,
         "Deployment": 1,
+        "Pod": 1,  # of `helm test`
     }
 
 
@@ -196,17 +164,6 @@ def test_unknown_and_wrong_values_are_refused(setting: str) -> None:
     done = run("template", RELEASE, CHART, "--set", setting)
     assert done.returncode != 0
     assert setting.partition("=")[0].partition(".")[0] in done.stderr
-
-
-def leaves(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Values by their dotted path; maps whose keys the user chooses are leaves."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict) and value and key != "resources":
-            found |= leaves(value, f"{path}{key}.")
-        else:
-            found[f"{path}{key}"] = value
-    return found
 
 
 def test_every_value_is_documented_with_its_default() -> None:

@@ -17,6 +17,7 @@ from tests.support.kube import RELEASE, REPOSITORY, SYSTEM, Kube
 from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
 from ppojob_operator.adapters.kubernetes import Api, KubernetesCluster, KubernetesLease, Store, load_configuration
 from ppojob_operator.adapters.kubernetes.kinds import EVENT, PPO_JOB, RAY_JOB
+from ppojob_operator.adapters.kubernetes.watches import LATE_SECONDS, Watches
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.controller import handlers
 from ppojob_operator.controller.leadership import Leadership, Timing
@@ -306,16 +307,22 @@ class Woken:
                 await self.told.wait()
 
 
-@pytest.fixture
-async def watched(api: Api, store: Store, namespace: str) -> AsyncIterator[Woken]:
-    workers, end = Woken(), asyncio.Event()
-    older = asyncio.all_tasks()
+@contextlib.asynccontextmanager
+async def watching(api: Api, store: Store, workers: Woken, namespace: str) -> AsyncIterator[None]:
+    end, older = asyncio.Event(), asyncio.all_tasks()
     tasks = await handlers.spawn(handlers.registry(api, store, workers), [namespace], end)
     running = asyncio.create_task(kopf.run_tasks(tasks, ignored=older))
-    yield workers
+    yield
     end.set()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+@pytest.fixture
+async def watched(api: Api, store: Store, namespace: str) -> AsyncIterator[Woken]:
+    workers = Woken()
+    async with watching(api, store, workers, namespace):
+        yield workers
 
 
 async def test_watches_fill_the_store_and_wake_workers(
@@ -347,6 +354,26 @@ async def test_watches_fill_the_store_and_wake_workers(
     kubectl("delete", "ppojob", "-n", namespace, job.name)
     await watched.forgets(key)
     assert store.job(key.uid) is None
+
+
+async def test_a_watch_that_brings_nothing_is_told_from_one_that_does(api: Api, namespace: str) -> None:
+    """The lists go on, so only their comparison with the watch shows it: what the liveness probe asks."""
+    now = 0.0
+    store = Store(Watches(monotonic=lambda: now))
+    cluster = KubernetesCluster(api, store, namespaces=[namespace])
+    workers = Woken()
+    async with watching(api, store, workers, namespace):
+        job = new_job(namespace)
+        await workers.times(key_of(job), 1)
+        await cluster.sync()
+        now += 2 * LATE_SECONDS
+        assert list(store.watches.problems()) == []
+
+    await cluster.write_status(job, {"phase": "Running"})  # nobody watches any more
+    await cluster.sync()
+    assert list(store.watches.problems()) == []
+    now += 2 * LATE_SECONDS
+    assert list(store.watches.problems()) == ["watch of ppojobs: has not told for 180 s what a list showed"]
 
 
 async def test_other_peoples_ray_jobs_are_not_watched(watched: Woken, store: Store, namespace: str) -> None:

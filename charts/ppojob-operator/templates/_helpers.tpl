@@ -15,6 +15,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
+{{/* Of the pod of `helm test`; not those of the operator, or the Service would send requests to it. */}}
+{{- define "ppojob-operator.testLabels" -}}
+app.kubernetes.io/name: {{ include "ppojob-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{- end -}}
+
+{{/* ppojob_contract.names.MONITOR_PORT; a test compares them. */}}
+{{- define "ppojob-operator.monitorPort" -}}
+8477
+{{- end -}}
+
 {{- define "ppojob-operator.labels" -}}
 {{ include "ppojob-operator.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -38,6 +50,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if or (eq $wanted "true") (and (eq $wanted "auto") (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
 true
 {{- end -}}
+{{- end -}}
+
+{{/* By tag, or by digest where one is set. */}}
+{{- define "ppojob-operator.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of the containers of this chart: Pod Security Standard "restricted", and no writable root. */}}
+{{- define "ppojob-operator.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
 {{- end -}}
 
 {{/*

@@ -7,13 +7,16 @@ from typing import Any
 
 import yaml
 
+from ppojob_operator.codegen import chart
 from ppojob_operator.codegen.crd import SIZE_LIMIT_BYTES, custom_resource_definition
-from ppojob_operator.codegen.reference import fields_page, figures_page, metrics_page
+from ppojob_operator.codegen.reference import fields_page, figures_page, metrics_page, permissions_page
 from ppojob_operator.codegen.schema import UnsupportedSchema
 
 CRD_FILE = "crds/rlhf.dev_ppojobs.yaml"
 CHART_COPY = "charts/ppojob-operator/files/rlhf.dev_ppojobs.yaml"
 """Helm reads nothing outside a chart."""
+CHART_README = "charts/ppojob-operator/README.md"
+CHART_VALUES = "charts/ppojob-operator/values.yaml"
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -39,6 +42,11 @@ def generated() -> dict[str, str]:
         "docs/fields.md": fields_page(root),
         "docs/figures.md": figures_page(),
         "docs/metrics.md": metrics_page(),
+        "docs/permissions.md": permissions_page(),
+        CHART_README: chart.readme(
+            (REPOSITORY / CHART_README).read_text(encoding="utf-8"),
+            (REPOSITORY / CHART_VALUES).read_text(encoding="utf-8"),
+        ),
     }
 
 
@@ -51,6 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
         files = generated()
     except UnsupportedSchema as error:
         print(f"the API's models do not fit into a CRD: {error}", file=sys.stderr)
+        return 1
+    except chart.UndocumentedValue as error:
+        print(error, file=sys.stderr)
         return 1
     stale = [name for name, text in files.items() if _read(options.root / name) != text]
     if options.check:

@@ -14,6 +14,7 @@ from ppojob_contract.metrics import (
     VERL,
     Metric,
 )
+from ppojob_operator.adapters.kubernetes.kinds import LEASE, LEASE_USES, USES
 from ppojob_operator.codegen.schema import INT_OR_STRING, PRESERVE, Schema, children
 from ppojob_operator.domain.verl_keys import KEYS
 
@@ -38,6 +39,12 @@ _FIGURES_INTRODUCTION = (
     "What a guardrail's `metric` can name. A name with a slash is one of verl's own keys (`critic/returns/mean`) and "
     "is looked up in what verl logs. Row N describes the weights after step N-1. A figure that the configuration can "
     "never produce is refused; one that a step lacks is no observation, never a breach."
+)
+_PERMISSIONS_INTRODUCTION = (
+    "What the operator's service account may do, and the code (below `ppojob_operator`) that does it. The chart grants "
+    "it with a ClusterRole, or with `watchNamespaces` with a Role in each of them; Leases always in the operator's own "
+    "namespace only. Tests compare this table with the chart, and with what a real API server answers to `kubectl auth "
+    "can-i --list`."
 )
 
 
@@ -225,3 +232,14 @@ def _cardinality() -> str:
         f"operator at most {operator} of its own, whatever the number of attempts, steps and pods. Figures that find "
         f"no room in `{VERL.name}` or `{STAGE_DURATION.name}` are counted in `{LEFT_OUT.name}` and stay in the journal."
     )
+
+
+def permissions_page() -> str:
+    """`docs/permissions.md`: every verb the operator may use, and where it does."""
+    rows = [
+        [f"`{resource}`", f"`{group}`" if group else "core", f"`{verb}`", f"`{used}`"]
+        for (group, resource), uses in {**USES, (LEASE.group, LEASE.plural): LEASE_USES}.items()
+        for verb, used in uses.items()
+    ]
+    parts = [GENERATED, "# Permissions of the operator", _PERMISSIONS_INTRODUCTION]
+    return "\n\n".join([*parts, table(["resource", "group", "verb", "used by"], rows)]) + "\n"

@@ -59,6 +59,7 @@ def registry(api: Api, store: Store, workers: Wakeable) -> kopf.OperatorRegistry
         @kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers, param=kind)
         async def observe(event: Any, param: Any = None, **_: Any) -> None:
             body = event["object"]
+            store.watches.told(param.plural, body["metadata"]["uid"], int(body["metadata"]["resourceVersion"]))
             if event["type"] == "DELETED":
                 tell(workers, store.remove(param, body["metadata"]["uid"]))
             else:

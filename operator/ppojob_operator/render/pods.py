@@ -58,7 +58,7 @@ def head_template(job: AcceptedJob, settings: RenderSettings, *, with_devices: b
         "containers": [ray],
         "volumes": [*_volumes(job), {"name": "run", "emptyDir": {}}, _token_volume(job)],
     }
-    return _template(job, "head", spec, job.spec.cluster.pod_template)
+    return _template(job, "head", spec, job.spec.cluster.pod_template, _scraping(settings))
 
 
 def worker_template(job: AcceptedJob, settings: RenderSettings) -> dict[str, Any]:
@@ -68,7 +68,13 @@ def worker_template(job: AcceptedJob, settings: RenderSettings) -> dict[str, Any
     return _template(job, "worker", spec, _without_monitor(job.spec.cluster.pod_template))
 
 
-def _template(job: AcceptedJob, component: str, pod: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+def _template(
+    job: AcceptedJob,
+    component: str,
+    pod: dict[str, Any],
+    overlay: dict[str, Any],
+    annotations: dict[str, str] | None = None,
+) -> dict[str, Any]:
     cluster = job.spec.cluster
     common: dict[str, Any] = {
         "automountServiceAccountToken": False,
@@ -83,9 +89,16 @@ def _template(job: AcceptedJob, component: str, pod: dict[str, Any], overlay: di
         "priorityClassName": cluster.priority_class_name,
     }
     spec = common | {key: value for key, value in optional.items() if value} | pod
-    template = lay_over({"metadata": {"labels": objects.labels(job, component)}, "spec": spec}, overlay)
+    metadata = {"labels": objects.labels(job, component), **({"annotations": annotations} if annotations else {})}
+    template = lay_over({"metadata": metadata, "spec": spec}, overlay)
     # A copy as plain JSON data, since parts are constants of this module and callers may change what they get.
     return cast("dict[str, Any]", json.loads(json.dumps(template)))
+
+
+def _scraping(settings: RenderSettings) -> dict[str, str]:
+    port = str(contract.MONITOR_PORT)
+    keys = {"scrape": "true", "port": port, "path": "/metrics"} if settings.scrape_annotations else {}
+    return {f"prometheus.io/{key}": value for key, value in keys.items()}
 
 
 def _ray_container(

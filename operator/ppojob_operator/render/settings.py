@@ -26,3 +26,5 @@ class RenderSettings:
     image_pull_policy: ImagePullPolicy = ImagePullPolicy.IF_NOT_PRESENT
     monitor_resources: Mapping[str, Any] = field(default_factory=_monitor_resources)
     ray_version: str = RAY_VERSION
+    scrape_annotations: bool = False
+    """For a Prometheus that finds its targets by the customary `prometheus.io/...` annotations on pods."""

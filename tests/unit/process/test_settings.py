@@ -38,6 +38,7 @@ def test_images_by_device() -> None:
         ("STATUS_INTERVAL_SECONDS", "soon", "no number of seconds"),
         ("MONITOR_WAIT_SECONDS", "1000", "between 0 and 60"),
         ("RESYNC_SECONDS", "nan", "between 10 and 86400"),
+        ("SCRAPE_ANNOTATIONS", "yes", "must be true or false"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(variable: str, value: str, told: str) -> None:

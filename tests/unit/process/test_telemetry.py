@@ -120,13 +120,13 @@ def test_health_needs_answers_of_the_api_server() -> None:
     assert telemetry.health.problems() == ["api server: no answer for 100 s"]
     telemetry.request("get", "404")
     assert telemetry.health.problems() == []
-    telemetry.health.broken["watches"] = "ended"
-    assert telemetry.health.problems() == ["watches: ended"]
+    telemetry.health.checks.append(lambda: ["watch of pods: late"])
+    assert telemetry.health.problems() == ["watch of pods: late"]
 
 
-@pytest.mark.parametrize(("broken", "status_code"), [({}, 200), ({"watches": "ended"}, 503)])
-async def test_the_server_answers(broken: dict[str, str], status_code: int) -> None:
-    telemetry = Telemetry(health=Health(broken=broken))
+@pytest.mark.parametrize(("problems", "status_code"), [([], 200), (["watch of pods: late"], 503)])
+async def test_the_server_answers(problems: list[str], status_code: int) -> None:
+    telemetry = Telemetry(health=Health(checks=[lambda: problems]))
     server = TelemetryServer(telemetry, 0, "127.0.0.1")
     port = await server.start()
     try:

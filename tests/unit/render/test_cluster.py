@@ -182,3 +182,15 @@ def test_the_hash_is_of_the_fields() -> None:
 )
 def test_quantities(quantity: str, expected: int | None) -> None:
     assert quantity_bytes(quantity) == expected
+
+
+def test_scrape_annotations_are_the_installations_choice_and_the_users_win() -> None:
+    asked = RenderSettings(images={Device.CPU: "trainer:cpu"}, scrape_annotations=True)
+    overlay = {"metadata": {"annotations": {"prometheus.io/path": "/other"}}}
+    rendered = render_cluster(job(cluster={"device": "CPU", "podTemplate": overlay}), 1, asked)
+    assert head(rendered)["template"]["metadata"]["annotations"] == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": "8477",
+        "prometheus.io/path": "/other",
+    }
+    assert "annotations" not in head(cluster())["template"]["metadata"]

@@ -62,9 +62,14 @@ class KubernetesCluster:
         """Lists everything that is watched, and corrects the store; says whose worker to wake."""
         changes: list[Change] = []
         for kind in WATCHED:
+            shown: dict[str, int] = {}
+            versions = []
             for namespace in self._namespaces:
                 items, version = await self._api.list(kind.path(namespace), _selector(kind))
                 changes += self._store.replace(kind, namespace, items, version)
+                shown |= {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in items}
+                versions.append(version)
+            self._store.watches.listed(kind.plural, shown, min(versions))
         self._store.synced = True
         now = self._monotonic()
         self._tokens = {name: known for name, known in self._tokens.items() if known[1] > now}

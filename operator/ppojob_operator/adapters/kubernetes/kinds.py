@@ -45,18 +45,52 @@ WATCHED: Final = (PPO_JOB, RAY_CLUSTER, RAY_JOB, POD)
 CREATABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB, SECRET, REVISION)}
 DELETABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB)}
 
-VERBS: Final[dict[tuple[str, str], frozenset[str]]] = {
-    (PPO_JOB.group, PPO_JOB.plural): frozenset({"get", "list", "watch", "delete"}),
-    (PPO_JOB.group, f"{PPO_JOB.plural}/status"): frozenset({"update"}),
-    (RAY_CLUSTER.group, RAY_CLUSTER.plural): frozenset({"get", "list", "watch", "create", "delete"}),
-    (RAY_JOB.group, RAY_JOB.plural): frozenset({"get", "list", "watch", "create", "delete"}),
-    (POD.group, POD.plural): frozenset({"list", "watch"}),
-    (SECRET.group, SECRET.plural): frozenset({"get", "create"}),
-    (CLAIM.group, CLAIM.plural): frozenset({"get"}),
-    (EVENT.group, EVENT.plural): frozenset({"create", "patch"}),
-    (REVISION.group, REVISION.plural): frozenset({"get", "create"}),
+USES: Final[dict[tuple[str, str], dict[str, str]]] = {
+    (PPO_JOB.group, PPO_JOB.plural): {
+        "get": "adapters.kubernetes.cluster.KubernetesCluster.get_job",
+        "list": "adapters.kubernetes.cluster.KubernetesCluster.sync",
+        "watch": "controller.handlers.registry",
+        "delete": "adapters.kubernetes.cluster.KubernetesCluster.delete_job",
+    },
+    (PPO_JOB.group, f"{PPO_JOB.plural}/status"): {
+        "update": "adapters.kubernetes.cluster.KubernetesCluster.write_status",
+    },
+    **{
+        (kind.group, kind.plural): {
+            "get": "adapters.kubernetes.cluster.KubernetesCluster.create",
+            "list": "adapters.kubernetes.cluster.KubernetesCluster.sync",
+            "watch": "controller.handlers.registry",
+            "create": "adapters.kubernetes.cluster.KubernetesCluster.create",
+            "delete": "adapters.kubernetes.cluster.KubernetesCluster.delete",
+        }
+        for kind in (RAY_CLUSTER, RAY_JOB)
+    },
+    (POD.group, POD.plural): {
+        "list": "adapters.kubernetes.cluster.KubernetesCluster.sync",
+        "watch": "controller.handlers.registry",
+    },
+    (SECRET.group, SECRET.plural): {
+        "get": "adapters.kubernetes.cluster.KubernetesCluster.read_token",
+        "create": "adapters.kubernetes.cluster.KubernetesCluster.create",
+    },
+    (CLAIM.group, CLAIM.plural): {"get": "adapters.kubernetes.cluster.KubernetesCluster.claim_exists"},
+    (EVENT.group, EVENT.plural): {
+        "create": "adapters.kubernetes.events.EventRecorder.emit",
+        "patch": "adapters.kubernetes.events.EventRecorder.emit",
+    },
+    (REVISION.group, REVISION.plural): {
+        "get": "adapters.kubernetes.cluster.KubernetesCluster.load_revision",
+        "create": "adapters.kubernetes.cluster.KubernetesCluster.save_revision",
+    },
 }
-"""(group, resource) to verbs, in the namespaces of the jobs."""
+"""(group, resource) to verbs, in the namespaces of the jobs, each with the code that uses it: `docs/permissions.md`."""
 
-LEASE_VERBS: Final = frozenset({"get", "create", "update"})
-"""On Leases, in the operator's own namespace."""
+LEASE_USES: Final = {
+    "get": "adapters.kubernetes.lease.KubernetesLease.read",
+    "create": "adapters.kubernetes.lease.KubernetesLease.write",
+    "update": "adapters.kubernetes.lease.KubernetesLease.write",
+}
+"""The same on Leases, in the operator's own namespace."""
+
+VERBS: Final = {resource: frozenset(uses) for resource, uses in USES.items()}
+LEASE_VERBS: Final = frozenset(LEASE_USES)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ppojob_operator.adapters.kubernetes import views
 from ppojob_operator.adapters.kubernetes.kinds import POD, PPO_JOB, RAY_CLUSTER, RAY_JOB, Kind
+from ppojob_operator.adapters.kubernetes.watches import Watches
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.observation import RayClusterView, RayJobView
 from ppojob_operator.ports import Key
@@ -86,8 +87,9 @@ def _discard(index: dict[str, set[str]], name: str, uid: str) -> None:
 class Store:
     """What is known of PPOJobs, RayClusters, RayJobs and Ray pods. Not filled (`synced` False) at first."""
 
-    def __init__(self) -> None:
+    def __init__(self, watches: Watches | None = None) -> None:
         self.synced = False
+        self.watches = watches or Watches()
         self._shelves: dict[str, _Shelf] = {kind.plural: _Shelf() for kind in (PPO_JOB, RAY_CLUSTER, RAY_JOB, POD)}
         self._parse: dict[str, Callable[[Body], _Entry | None]] = {
             PPO_JOB.plural: _job_entry,
