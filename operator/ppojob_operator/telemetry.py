@@ -33,8 +33,6 @@ M = TypeVar("M", Gauge, Counter)
 # They would double the number of series, and nobody asks for them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-COLD: Final = "Cold"
-"""Path of a rollback by a new start of the trainer."""
 
 _CONTACT_SECONDS: Final = 60.0
 """The lease is read every few seconds: so long without an answer, this process or its way out is broken."""
@@ -118,21 +116,25 @@ class Telemetry:
         told.status, told.spec, told.seen = status, spec, True
 
     def _count_turns(self, told: Told, status: PPOJobStatus) -> None:
-        before = told.status
-        if status.rollbacks > before.rollbacks:
-            self._rollbacks.labels(COLD).inc(status.rollbacks - before.rollbacks)
+        before, attempt = told.status, status.attempt
+        if attempt is not None and attempt.cause is IntentKind.ROLLBACK and _number(before) != attempt.number:
+            self._rollbacks.labels(attempt.path.value).inc()
         if status.restarts > before.restarts:
             # Counted with the intent: the attempt that it ends is not in the history yet.
             reason = status.intent.reason if status.intent else ExitClass.UNKNOWN.value
             self._restarts.labels(reason).inc(status.restarts - before.restarts)
-        first_step = status.attempt.first_step if status.attempt else None
-        if told.rollback_since is not None and first_step is not None and first_step > told.rollback_since:
-            self._rollback_seconds.labels(COLD).observe((first_step - told.rollback_since).total_seconds())
+        since = told.rollback_since
+        if since is not None and attempt is not None and attempt.first_step is not None and attempt.first_step > since:
+            self._rollback_seconds.labels(attempt.path.value).observe((attempt.first_step - since).total_seconds())
             told.rollback_since = None
 
     def forget(self, key: Key) -> None:
         """Removes the series of a job that is gone, unless another job of that name has them by now."""
         self._series.forget(key)
+
+
+def _number(status: PPOJobStatus) -> int:
+    return status.attempt.number if status.attempt else 0
 
 
 class TelemetryServer:

@@ -22,6 +22,7 @@ class Drive:
     def __init__(self, world: World) -> None:
         self.world = world
         self.crashes = 0
+        self.began = world.now
         self._start()
 
     def _start(self) -> None:

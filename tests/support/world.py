@@ -4,19 +4,21 @@ Time passes only by `tick`. Everything that the controller does to the world goe
 make it crash before or after the effect, as a killed operator would.
 """
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import yaml
 from tests.support.builders import NOW, UID, raw_spec
 
-from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.attempt import AttemptConfig, Resume
 from ppojob_contract.journal import RowKind
-from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
+from ppojob_contract.mailbox import Ack, AckResult, CheckpointRef, Claimant, Command, CommandKind
 from ppojob_contract.names import ENV_ATTEMPT
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow, Steps
@@ -29,6 +31,21 @@ from ppojob_operator.render import names
 
 Script = Callable[[int, int, Mapping[str, float]], dict[str, float]]
 """(attempt, step, settings) to the figures of that step's row."""
+
+
+class InPlace(StrEnum):
+    """What the trainers do with a Rollback."""
+
+    DO = "Do"
+    REFUSE = "Refuse"
+    FAIL = "Fail"
+    """Claim it, begin the next attempt, end."""
+    DIE = "Die"
+    """Claim it, and be killed before the acknowledgement."""
+    HANG = "Hang"
+    """Claim it, and never come to an end."""
+    OVERLOOK = "Overlook"
+    """Never look into the mailbox; a revoked command stops them."""
 
 
 class Crash(Exception):
@@ -62,9 +79,14 @@ class Attempt:
 
     config: AttemptConfig
     head_uid: str
+    job_attempt: int = 0
+    """Number of the RayJob that carries it."""
     rows: list[StepRow] = field(default_factory=list)
     step: int = 0
     command: Command | None = None
+    claimed_by: Claimant | None = None
+    ack: Ack | None = None
+    claimed_for: int = 0
     stopping: int | None = None
     outcome: Outcome | None = None
     running: bool = True
@@ -80,6 +102,8 @@ class World:
     name: str = "job"
     start_seconds: int = 3
     stop_seconds: int = 2
+    load_seconds: int = 2
+    in_place: InPlace = InPlace.DO
     now: datetime = NOW
     job: dict[str, Any] | None = None
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
@@ -161,7 +185,7 @@ class World:
         for _ in range(seconds):
             self.now += timedelta(seconds=1)
             self._kuberay()
-            for number, attempt in self.attempts.items():
+            for number, attempt in list(self.attempts.items()):
                 if attempt.running:
                     self._train(number, attempt)
             running = [number for number, attempt in self.attempts.items() if attempt.running]
@@ -181,9 +205,9 @@ class World:
                 del self.terminating[head_uid]
         for name, job in list(self.ray_jobs.items()):
             if job.deleting:
-                self._kill_attempt(job.attempt)
+                self._kill_job(job.attempt)
                 del self.ray_jobs[name]
-            elif (attempt := self.attempts.get(job.attempt)) is not None and not attempt.running:
+            elif (attempt := self._of_job(job.attempt)) is not None and not attempt.running:
                 good = attempt.outcome and attempt.outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
                 job.status = "SUCCEEDED" if good else "FAILED"
 
@@ -192,9 +216,14 @@ class World:
             if attempt.head_uid == head_uid:
                 attempt.running = False
 
-    def _kill_attempt(self, number: int) -> None:
-        if number in self.attempts:
-            self.attempts[number].running = False
+    def _kill_job(self, number: int) -> None:
+        for attempt in self.attempts.values():
+            if attempt.job_attempt == number:
+                attempt.running = False
+
+    def _of_job(self, number: int) -> Attempt | None:
+        """The newest attempt that the RayJob carries."""
+        return next((item for item in reversed(self.attempts.values()) if item.job_attempt == number), None)
 
     def delete_clusters(self, grace_seconds: int) -> None:
         """What `kubectl delete rayclusters` does: the objects go at once, their pods end when they end."""
@@ -209,15 +238,9 @@ class World:
             cluster.head_uid, cluster.age = self.uid("pod"), 0
 
     def _train(self, number: int, attempt: Attempt) -> None:
+        """One second of a trainer's life."""
         config = attempt.config
-        if attempt.command is not None and attempt.stopping is None:
-            attempt.stopping = self.stop_seconds
-        if attempt.stopping is not None:
-            attempt.stopping -= 1
-            if attempt.stopping <= 0:
-                if attempt.command is not None and attempt.command.save and attempt.step:
-                    self._save(number, attempt)
-                self._end(attempt, ExitClass.STOPPED)
+        if attempt.command is not None and self._obey(number, attempt, attempt.command):
             return
         if attempt.silence < self.start_seconds and not attempt.rows:
             attempt.silence += 1
@@ -236,6 +259,53 @@ class World:
         if attempt.step >= config.total_steps:
             self._end(attempt, ExitClass.SUCCEEDED)
 
+    def _obey(self, number: int, attempt: Attempt, command: Command) -> bool:
+        """Whether the command keeps it from training."""
+        if command.kind is CommandKind.ROLLBACK and attempt.claimed_by is not Claimant.MONITOR:
+            if attempt.ack is not None or self.in_place is InPlace.OVERLOOK:
+                return False
+            self._roll_back(attempt, command)
+            return True
+        attempt.stopping = self.stop_seconds if attempt.stopping is None else attempt.stopping - 1
+        if attempt.stopping <= 0:
+            if command.kind is CommandKind.STOP and command.save and attempt.step:
+                self._save(number, attempt)
+            self._end(attempt, ExitClass.STOPPED)
+        return True
+
+    def _roll_back(self, attempt: Attempt, command: Command) -> None:
+        """One second of it."""
+        attempt.claimed_by = Claimant.TRAINER
+        attempt.claimed_for += 1
+        if attempt.claimed_for < self.load_seconds or self.in_place is InPlace.HANG:
+            return
+        assert command.target is not None
+        assert command.next_attempt is not None
+        if self.in_place is InPlace.REFUSE or self.checkpoints.get(command.target, "missing") is not None:
+            self._acknowledge(attempt, command, AckResult.REFUSED)
+            return
+        resume = Resume(checkpoint=command.target)
+        config = dataclasses.replace(
+            attempt.config, attempt=command.next_attempt, settings=command.settings, resume=resume
+        )
+        after = Attempt(config=config, head_uid=attempt.head_uid, job_attempt=attempt.job_attempt)
+        after.step, after.silence, after.running = command.target.step, self.start_seconds, False
+        assert command.next_attempt not in self.attempts, "an attempt number names one configuration for ever"
+        self.attempts[command.next_attempt] = after
+        attempt.running = False
+        match self.in_place:
+            case InPlace.FAIL:
+                self._acknowledge(attempt, command, AckResult.FAILED)
+                self._end(attempt, ExitClass.STORAGE_ERROR)
+            case InPlace.DO:
+                self._acknowledge(attempt, command, AckResult.DONE)
+                after.running = True
+
+    def _acknowledge(self, attempt: Attempt, command: Command, result: AckResult) -> None:
+        attempt.ack = Ack(
+            id=command.id, kind=command.kind, result=result, time=self.now.timestamp(), step=attempt.step, message="so"
+        )
+
     def _save(self, number: int, attempt: Attempt) -> None:
         self.checkpoints.setdefault(CheckpointRef(attempt=number, step=attempt.step), None)
 
@@ -248,7 +318,8 @@ class World:
         if config.attempt in self.attempts:
             return
         resume = config.resume.checkpoint if config.resume else None
-        attempt = Attempt(config=config, head_uid=head_uid, step=resume.step if resume else 0)
+        step = resume.step if resume else 0
+        attempt = Attempt(config=config, head_uid=head_uid, job_attempt=config.attempt, step=step)
         self.attempts[config.attempt] = attempt
         if resume is not None and self.checkpoints.get(resume, "missing") is not None:
             self._end(attempt, ExitClass.STORAGE_ERROR)
@@ -397,8 +468,8 @@ class FakeMonitorPort:
             last_step=item.rows[-1].step if item.rows else None,
             last_heartbeat_age_seconds=0.0,
             command=item.command,
-            claimed_by=None,
-            ack=None,
+            claimed_by=item.claimed_by,
+            ack=item.ack,
             outcome=item.outcome,
         )
 
@@ -422,7 +493,12 @@ class FakeMonitorPort:
         return item.command
 
     async def revoke(self, endpoint: Endpoint, attempt: int) -> Claimant:
-        raise NotImplementedError("no test of this world revokes a command")
+        self._reach()
+        after = self.world.effect(f"revoke {attempt}")
+        item = self.world.attempts[attempt]
+        item.claimed_by = item.claimed_by or Claimant.MONITOR
+        after()
+        return item.claimed_by
 
     async def put_confirmed(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> None:
         self._reach()

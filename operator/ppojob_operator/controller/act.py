@@ -15,16 +15,20 @@ from ppojob_operator.domain.decisions import (
     Decision,
     DeleteJob,
     Finish,
+    GoCold,
     Refuse,
     RemoveCluster,
     RemoveRayJob,
+    Revoke,
+    RollBackInPlace,
     Settle,
     StartAttempt,
+    SwitchAttempt,
     Wait,
 )
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
-from ppojob_operator.ports import Cluster, Monitor
+from ppojob_operator.ports import Cluster, Endpoint, Monitor
 from ppojob_operator.render import names
 from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.rayjob import render_attempt
@@ -44,7 +48,7 @@ class Actor:
     async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None) -> None:
         """Raises `ClusterUnavailable`, `MonitorUnavailable` or `Conflict`; what was done so far may be done again."""
         match decision:
-            case Wait() | Refuse() | Begin() | CloseAttempt() | Settle() | Finish():
+            case Wait() | Refuse() | Begin() | GoCold() | SwitchAttempt() | CloseAttempt() | Settle() | Finish():
                 return  # recording was all there was to do
             case DeleteJob():
                 await self.cluster.delete_job(job)
@@ -52,8 +56,12 @@ class Actor:
                 await self.cluster.delete("RayJob", job.namespace, name, uid)
             case RemoveCluster(name=name, uid=uid):
                 await self.cluster.delete("RayCluster", job.namespace, name, uid)
-            case AskToStop():
-                await self._ask_to_stop(decision, job)
+            case AskToStop(attempt=attempt, command_id=command_id, save=save):
+                await self._put(attempt, Command(id=command_id, kind=CommandKind.STOP, save=save), job)
+            case RollBackInPlace(attempt=attempt, command=command):
+                await self._put(attempt, command, job)
+            case Revoke(attempt=attempt):
+                await self.monitor.revoke(await self._endpoint(job), attempt)
             case CreateCluster(number=number):
                 assert accepted is not None, "clusters are made for accepted jobs only"
                 await self._create_cluster(number, accepted)
@@ -77,12 +85,14 @@ class Actor:
             await self.cluster.create(render_token_secret(accepted, secrets.token_urlsafe(32)))
         await self.cluster.create(render_cluster(accepted, number, self.settings))
 
-    async def _ask_to_stop(self, decision: AskToStop, job: PPOJob) -> None:
+    async def _put(self, attempt: int, command: Command, job: PPOJob) -> None:
+        try:
+            await self.monitor.put_command(await self._endpoint(job), attempt, command)
+        except MonitorRefused:
+            return  # it has ended: the next look shows its outcome
+
+    async def _endpoint(self, job: PPOJob) -> Endpoint:
         endpoint = await self.observer.endpoint(job)
         if endpoint is None:
             raise MonitorUnavailable("the head pod has no address")
-        command = Command(id=decision.command_id, kind=CommandKind.STOP, save=decision.save)
-        try:
-            await self.monitor.put_command(endpoint, decision.attempt, command)
-        except MonitorRefused:
-            return  # it has ended: the next look shows its outcome
+        return endpoint

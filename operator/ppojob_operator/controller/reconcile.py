@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from ppojob_contract.mailbox import Command
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, ResumePoint
 from ppojob_operator.controller.act import Actor
@@ -152,6 +153,8 @@ def _short(value: object) -> str:
             return ",".join(_short(item) for item in value) or "-"
         case ParameterValue(parameter=parameter, value=number):
             return f"{parameter.value}:{number:g}"
+        case Command(id=name):
+            return name
         case StrEnum():
             return value.value
         case _:

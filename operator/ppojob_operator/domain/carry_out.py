@@ -1,5 +1,6 @@
 """Carrying out a recorded intent: every step is read off what is observed, so a crash repeats and never doubles.
 
+rollback in place (`hot.py`), or:
 ask to stop -> outcome -> delete the RayJob -> its end is recorded -> lock free
 -> rollback, restart, spec change: [next cluster ->] next attempt
 -> suspend, fail, complete: delete the cluster -> settled or finished
@@ -7,6 +8,7 @@ ask to stop -> outcome -> delete the RayJob -> its end is recorded -> lock free
 
 from datetime import timedelta
 
+from ppojob_contract.mailbox import AckResult
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import LockState
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind
@@ -19,6 +21,7 @@ from ppojob_operator.domain.decisions import (
     Settle,
     Wait,
 )
+from ppojob_operator.domain.hot import hot, switched
 from ppojob_operator.domain.intent import NEXT_ATTEMPT
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -52,13 +55,16 @@ def _end(
     observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent, attempt: AttemptStatus
 ) -> Decision:
     """Stops the driver, then deletes the RayJob, then closes the attempt."""
-    job = observation.ray_job(attempt.number)
+    in_place = hot(observation, accepted, judgement, current, attempt)
+    if in_place is not None:
+        return in_place
+    job = observation.ray_job(attempt.carrier)
     if job is None:
         return CloseAttempt()
     if job.deleting:
         return Wait(reason="DeletingRayJob", requeue=SOON)
     if _driver_done(observation, judgement, attempt) or _stop_overdue(observation, accepted, current):
-        return RemoveRayJob(attempt=attempt.number, name=job.name, uid=job.uid)
+        return RemoveRayJob(attempt=attempt.carrier, name=job.name, uid=job.uid)
     command = judgement.attempt_state.command if judgement.attempt_state else None
     if command is not None and current.stop_requested is not None:
         return Wait(reason="Stopping", message="waiting for the trainer to stop", requeue=SOON)
@@ -70,7 +76,10 @@ def _end(
 
 
 def _driver_done(observation: Observation, judgement: Judgement, attempt: AttemptStatus) -> bool:
-    """Nothing is left that could stop gracefully."""
+    """Nothing is left that could be asked to stop, and to whom deleting the RayJob says more than waiting would."""
+    ack = judgement.attempt_state.ack if judgement.attempt_state else None
+    if ack is not None and ack.result is AckResult.REFUSED:
+        return True  # its mailbox is used up, and it trains on
     if judgement.attempt_state is not None and judgement.attempt_state.outcome is not None:
         return True
     state = observation.monitor.state
@@ -100,6 +109,9 @@ def _stop_overdue(observation: Observation, accepted: AcceptedJob, current: Inte
 
 def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent) -> Decision:
     """Starts the next attempt, on this cluster if it can be used, else on the next."""
+    done = switched(judgement, current)
+    if done is not None:
+        return done  # the claim can be looked at again, and shows that the trainer had got so far
     if accepted.spec.suspend:
         return remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
     if _cluster_must_go(observation, current):

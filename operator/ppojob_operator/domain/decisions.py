@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from ppojob_contract.mailbox import Command
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint
 
@@ -38,6 +39,37 @@ class AskToStop:
     command_id: str
     save: bool
     """Whether a checkpoint of the last step is wanted (not of a run that went bad)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollBackInPlace:
+    """Puts a Rollback into the trainer's mailbox."""
+
+    attempt: int
+    command: Command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoke:
+    """Takes the command back, unless the trainer has claimed it meanwhile."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoCold:
+    """The rollback goes on with a new start of the trainer."""
+
+    message: str
+    number_used: bool
+    """The trainer has begun the next attempt, or may have: its number is not used again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchAttempt:
+    """The trainer runs the next attempt already."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +138,10 @@ Decision = (
     | Refuse
     | Begin
     | AskToStop
+    | RollBackInPlace
+    | Revoke
+    | GoCold
+    | SwitchAttempt
     | RemoveRayJob
     | RemoveCluster
     | CreateCluster

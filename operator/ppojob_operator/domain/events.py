@@ -11,8 +11,9 @@ from ppojob_operator.api.v1alpha1.status import (
     IntentKind,
     ParameterValue,
     PPOJobStatus,
+    RollbackPath,
 )
-from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, Settle
+from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, GoCold, Settle
 from ppojob_operator.domain.guardrails import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
@@ -74,6 +75,8 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
             yield Event(type=kind, reason=reason, message=intent.message)
         case CreateCluster(number=number) if observation.job.status.cluster_number != number:
             yield Event(type=NORMAL, reason="ClusterCreated", message=f"RayCluster c{number} is created")
+        case GoCold(message=message):
+            yield Event(type=NORMAL, reason="RollbackCold", message=f"the trainer is started anew: {message}")
         case Settle():
             yield Event(type=NORMAL, reason="Suspended", message="nothing runs; spec.suspend: false resumes")
         case Finish(succeeded=True, message=message):
@@ -92,10 +95,11 @@ def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
         source = (
             f"from step {after.resume.step} of attempt {after.resume.attempt}" if after.resume else "from the start"
         )
+        where = " in the running trainer" if after.path is RollbackPath.HOT else ""
         yield Event(
             type=NORMAL,
             reason="AttemptStarted",
-            message=f"attempt {after.number} starts {source}{_with(new.adjustments)}",
+            message=f"attempt {after.number} starts {source}{where}{_with(new.adjustments)}",
         )
     elif before.first_step is None and after.first_step is not None:
         seconds = (after.first_step - after.created).total_seconds()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ppojob_operator.api.v1alpha1.status import Intent, IntentKind, ParameterValue, ResumePoint
+from ppojob_operator.api.v1alpha1.status import Intent, IntentKind, ParameterValue, ResumePoint, RollbackPath
 from ppojob_operator.domain.observation import Observation
 
 NEXT_ATTEMPT = frozenset({IntentKind.ROLLBACK, IntentKind.RESTART, IntentKind.SPEC_CHANGE})
@@ -19,6 +19,7 @@ def intent(
     adjustments: Sequence[ParameterValue] = (),
     guardrail: str | None = None,
     replace_cluster: bool = False,
+    path: RollbackPath | None = None,
 ) -> Intent:
     """A new intent about the current attempt. Its id names it for ever: kind and the attempt that it ends."""
     attempt = observation.job.status.attempt
@@ -34,6 +35,7 @@ def intent(
         step=step if step is not None else (attempt.last_step or 0 if attempt else 0),
         guardrail=guardrail,
         replace_cluster=replace_cluster,
+        path=path,
         next_attempt=last + 1 if kind in NEXT_ATTEMPT else None,
         resume=resume,
         adjustments=list(adjustments),

@@ -1,10 +1,8 @@
 """The status that records a pass: what was observed, and the decision before its effect."""
 
-import statistics
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ppojob_contract.journal import RowKind
 from ppojob_contract.layout import job_folder
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import (
@@ -14,8 +12,6 @@ from ppojob_operator.api.v1alpha1.status import (
     CheckpointStatus,
     EvaluatedThrough,
     GuardrailStatus,
-    Intent,
-    IntentKind,
     Metrics,
     PPOJobStatus,
     Progress,
@@ -24,33 +20,25 @@ from ppojob_operator.api.v1alpha1.status import (
 from ppojob_operator.domain.conditions import conditions
 from ppojob_operator.domain.counters import rollbacks_without_progress
 from ppojob_operator.domain.decisions import (
-    AskToStop,
-    Begin,
-    CloseAttempt,
-    CreateCluster,
     Decision,
-    Finish,
-    Settle,
-    StartAttempt,
 )
 from ppojob_operator.domain.goodput import goodput
 from ppojob_operator.domain.guardrails import Assessment
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
-from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation, silent
+from ppojob_operator.domain.pace import median_step_seconds
 from ppojob_operator.domain.phase import phase, summary
 from ppojob_operator.domain.targets import checkpoints, newest
+from ppojob_operator.domain.transitions import decided
 
-MAX_HISTORY = 20
 MAX_CHECKPOINTS = 50
-RECENT_STEPS = 20
 
 
 def record(observation: Observation, judgement: Judgement, decision: Decision) -> PPOJobStatus:
     """The next status. Phase, message and conditions are derived from the rest, last."""
     status = _observed(observation, judgement)
-    status = _decided(observation, status, decision)
+    status = decided(observation, status, decision)
     status = status.model_copy(
         update={
             "goodput": goodput(observation, status),
@@ -96,7 +84,7 @@ def _seen(observation: Observation, judgement: Judgement, attempt: AttemptStatus
     if attempt.ended is not None:
         return attempt
     update: dict[str, object] = {}
-    job = observation.ray_job(attempt.number)
+    job = observation.ray_job(attempt.carrier)
     if job is not None:
         update["job_uid"] = job.uid
         if job.ended and attempt.driver_ended is None:
@@ -160,11 +148,9 @@ def _progress(observation: Observation, step: int, rows: Sequence[StepRow]) -> P
     accepted, before = observation.accepted, observation.job.status.progress
     assert accepted is not None, "rows exist for accepted jobs only"
     total = accepted.spec.training.total_steps
-    durations = [row.values["stepSeconds"] for row in rows if row.kind is RowKind.STEP and "stepSeconds" in row.values]
-    completion = None
-    if durations and step < total:
-        seconds = statistics.median(durations[-RECENT_STEPS:]) * (total - step)
-        completion = observation.now + timedelta(seconds=round(seconds))
+    pace, completion = median_step_seconds(rows), None
+    if pace is not None and step < total:
+        completion = observation.now + timedelta(seconds=round(pace * (total - step)))
     unchanged = before is not None and before.step == step
     return Progress(
         step=step,
@@ -172,114 +158,4 @@ def _progress(observation: Observation, step: int, rows: Sequence[StepRow]) -> P
         percent=min(100, 100 * step // total),
         last_step_time=before.last_step_time if unchanged and before else observation.now,
         estimated_completion=before.estimated_completion if unchanged and before else completion,
-    )
-
-
-def _decided(observation: Observation, status: PPOJobStatus, decision: Decision) -> PPOJobStatus:
-    match decision:
-        case Begin(intent=new):
-            return _begun(status, new)
-        case AskToStop() if status.intent and status.intent.stop_requested is None:
-            return _with_intent(status, stop_requested=observation.now)
-        case CloseAttempt():
-            return _closed(observation, status)
-        case CreateCluster(number=number):
-            return _cluster(observation, status, number)
-        case StartAttempt():
-            return _started(observation, status, decision)
-        case Settle():
-            return status.model_copy(update={"intent": None})
-        case Finish(outcome=outcome):
-            return status.model_copy(update={"intent": None, "finished": observation.now, "outcome": outcome})
-        case _:
-            return status
-
-
-def _with_intent(status: PPOJobStatus, **update: object) -> PPOJobStatus:
-    assert status.intent is not None, "there is an intent to change"
-    return status.model_copy(update={"intent": status.intent.model_copy(update=update)})
-
-
-def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
-    update: dict[str, object] = {"intent": new}
-    if new.kind is IntentKind.ROLLBACK:
-        update |= {
-            "rollbacks": status.rollbacks + 1,
-            "rollbacks_since_progress": status.rollbacks_since_progress + 1,
-            "rollback_mark": new.step,
-            "restarts_since_progress": 0,
-            "restart_mark": new.resume.step if new.resume else 0,
-        }
-    if new.kind is IntentKind.RESTART:
-        step = status.attempt.last_step or 0 if status.attempt else 0
-        before = 0 if step > status.restart_mark else status.restarts_since_progress
-        update |= {
-            "restarts": status.restarts + 1,
-            "restarts_since_progress": before + 1,
-            "restart_mark": max(step, status.restart_mark),
-        }
-    return status.model_copy(update=update)
-
-
-def _closed(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
-    """The attempt's RayJob is gone: its end becomes history."""
-    assert status.attempt is not None, "only an attempt is closed"
-    current = status.intent
-    result = status.outcome.value if status.outcome else "Unknown"
-    if current is not None and current.kind in {IntentKind.ROLLBACK, IntentKind.SUSPEND, IntentKind.SPEC_CHANGE}:
-        result = {"Rollback": "RolledBack", "Suspend": "Suspended", "SpecChange": "SpecChanged"}[current.kind.value]
-    elif current is not None and current.kind is IntentKind.RESTART:
-        result = current.reason
-    ended = status.attempt.model_copy(
-        update={
-            "ended": observation.now,
-            "result": result[:64],
-            "message": current.message[:1024] if current else "",
-        }
-    )
-    history = [*(item for item in status.attempts if item.number != ended.number), ended]
-    return status.model_copy(update={"attempt": ended, "attempts": _remembered(history, status)})
-
-
-def _remembered(history: list[AttemptStatus], status: PPOJobStatus) -> list[AttemptStatus]:
-    """The newest attempts; those that led to today's weights stay before others."""
-    ancestors = {segment.attempt for segment in lineage(status)}
-    by_worth = sorted(history, key=lambda item: (item.number in ancestors, item.number))
-    return sorted(by_worth[-MAX_HISTORY:], key=lambda item: item.number)
-
-
-def _cluster(observation: Observation, status: PPOJobStatus, number: int) -> PPOJobStatus:
-    assert observation.accepted is not None, "clusters are made for accepted jobs only"
-    if number == status.cluster_number:
-        return status
-    return status.model_copy(
-        update={
-            "cluster_number": number,
-            "cluster_uid": None,
-            "cluster_hash": observation.accepted.cluster_hash,
-        }
-    )
-
-
-def _started(observation: Observation, status: PPOJobStatus, decision: StartAttempt) -> PPOJobStatus:
-    assert observation.accepted is not None, "attempts are started for accepted jobs only"
-    if status.attempt is not None and status.attempt.number == decision.number:
-        return status
-    attempt = AttemptStatus(
-        number=decision.number,
-        cluster=decision.cluster,
-        head_uid=decision.head_uid,
-        cause=status.intent.kind if status.intent else None,
-        resume=decision.resume,
-        training_hash=observation.accepted.training_hash,
-        created=observation.now,
-    )
-    return status.model_copy(
-        update={
-            "attempt": attempt,
-            "intent": None,
-            "outcome": None,
-            "adjustments": list(decision.adjustments),
-            "guardrails": [],
-        }
     )

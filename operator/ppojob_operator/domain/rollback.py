@@ -1,8 +1,9 @@
 """What a breach leads to, whenever it is found: also in an attempt that has ended for another reason meanwhile."""
 
-from ppojob_operator.api.v1alpha1.status import IntentKind
+from ppojob_operator.api.v1alpha1.status import IntentKind, RollbackPath
 from ppojob_operator.domain.counters import rollbacks_without_progress
 from ppojob_operator.domain.decisions import Begin, Decision
+from ppojob_operator.domain.hot import possible
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -48,6 +49,7 @@ def roll_back(
             resume=target,
             adjustments=adjusted(accepted.spec, status.adjustments),
             replace_cluster=replace_cluster,
+            path=RollbackPath.HOT if possible(observation, accepted, judgement) else RollbackPath.COLD,
         )
     )
 

@@ -93,7 +93,7 @@ def _driver_lost(
     observation: Observation, accepted: AcceptedJob, judgement: Judgement, attempt: AttemptStatus
 ) -> Decision | None:
     """The RayJob is gone, was refused, or has ended while nothing on the claim says so."""
-    job = observation.ray_job(attempt.number)
+    job = observation.ray_job(attempt.carrier)
     if job is None or job.deleting:
         if attempt.job_uid is None:
             return None
@@ -159,7 +159,7 @@ def _changed(observation: Observation, accepted: AcceptedJob, attempt: AttemptSt
 
 def _never_submitted(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus) -> Decision | None:
     """The attempt is recorded but its RayJob was never seen: create it, again if need be."""
-    if attempt.job_uid is not None or observation.ray_job(attempt.number) is not None or attempt.head_uid is None:
+    if attempt.job_uid is not None or observation.ray_job(attempt.carrier) is not None or attempt.head_uid is None:
         return None
     return StartAttempt(
         number=attempt.number,

@@ -10,7 +10,7 @@ from tests.support.builders import raw_guardrail, raw_spec
 from tests.support.drive import Drive
 from tests.support.scripts import BAD, GOOD, fails, healthy, runs_away
 from tests.support.world import FakeCluster, FakeClusterPort, FakeMonitorPort, World
-from tests.unit.controller.test_story import GUARDED, conditions, reasons
+from tests.unit.controller.test_story import COLD, GUARDED, conditions, reasons
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import LockState, State
@@ -216,7 +216,7 @@ async def test_a_frozen_lock_costs_the_cluster_not_the_run():
             )
             return dataclasses.replace(state, lock=LockState.HELD) if stuck and self.world.attempts else state
 
-    drive = Drive(World(runs_away(18), spec=GUARDED))
+    drive = Drive(World(runs_away(18), spec=COLD))
     with_monitor(drive, Frozen(drive.world))
     world = await drive.to_the_end(at_most=5)
     assert (world.status["phase"], world.status["attempt"]["cluster"]) == ("Succeeded", 2)

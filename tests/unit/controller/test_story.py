@@ -6,7 +6,7 @@ from tests.support.drive import Drive
 from tests.support.scripts import fails, healthy, runs_away
 from tests.support.world import World
 
-from ppojob_contract.mailbox import CheckpointRef
+from ppojob_contract.mailbox import CheckpointRef, CommandKind
 from ppojob_contract.outcomes import ExitClass
 
 GUARDED = raw_spec(
@@ -14,6 +14,8 @@ GUARDED = raw_spec(
     rollback={"adjust": [{"parameter": "LearningRate", "multiply": 0.1}]},
     training=raw_spec()["training"] | {"learningRate": 1e-3},
 )
+
+COLD = GUARDED | {"rollback": GUARDED["rollback"] | {"path": "Cold"}}
 
 
 def reasons(world: World) -> list[str]:
@@ -35,8 +37,9 @@ async def test_a_healthy_run_succeeds_and_gives_its_cluster_back():
     assert not world.ray_jobs
 
 
-async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint():
-    world = await Drive(World(runs_away(18), spec=GUARDED)).to_the_end()
+@pytest.mark.parametrize(("spec", "command"), [(GUARDED, CommandKind.ROLLBACK), (COLD, CommandKind.STOP)])
+async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint(spec, command):
+    world = await Drive(World(runs_away(18), spec=spec)).to_the_end()
     assert world.status["phase"] == "Succeeded"
     assert (world.status["rollbacks"], world.status["attempt"]["number"]) == (1, 2)
     assert world.status["attempt"]["resume"] == {"attempt": 1, "step": 10}
@@ -46,7 +49,9 @@ async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint():
     created = [what for what in world.effects if what.startswith("create RayCluster")]
     assert len(created) == 1, "the cluster survives a rollback"
     assert world.attempts[1].command is not None
-    assert not world.attempts[1].command.save, "a bad run's last step is not worth saving"
+    assert world.attempts[1].command.kind is command
+    if command is CommandKind.STOP:
+        assert not world.attempts[1].command.save, "a bad run's last step is not worth saving"
     assert {item["phase"] for item in world.status["checkpoints"]["items"] if item["attempt"] == 1} == {
         "Confirmed",
         "Abandoned",

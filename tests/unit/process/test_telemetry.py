@@ -86,7 +86,13 @@ def test_rollbacks_and_restarts_are_counted_as_they_happen() -> None:
     assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") is None
     intent = {"id": "i", "kind": "Restart", "since": THEN, "reason": "OutOfMemory", "attempt": 4}
     telemetry.observe_job(KEY, status(rollbacks=6, restarts=4, intent=intent))
+    assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") is None, "it is not there yet"
+    attempt = {"number": 5, "cluster": 1, "created": THEN, "cause": "Rollback"}
+    telemetry.observe_job(KEY, status(rollbacks=6, restarts=4, attempt=attempt))
+    telemetry.observe_job(KEY, status(rollbacks=6, restarts=4, attempt=attempt))
+    telemetry.observe_job(KEY, status(rollbacks=7, restarts=4, attempt=attempt | {"number": 6, "carriedBy": 5}))
     assert value(telemetry, "ppojob_operator_rollbacks_total", path="Cold") == 1
+    assert value(telemetry, "ppojob_operator_rollbacks_total", path="Hot") == 1
     assert value(telemetry, "ppojob_operator_restarts_total", **{"class": "OutOfMemory"}) == 1
 
 

@@ -212,6 +212,13 @@ class Adjustment(Model):
     max: float | None = Field(default=None, description="Never above")
 
 
+class RollbackMode(StrEnum):
+    """Ways of a rollback."""
+
+    AUTO = "Auto"
+    COLD = "Cold"
+
+
 class RollbackPolicy(Model):
     """How a run that went bad goes on."""
 
@@ -219,6 +226,10 @@ class RollbackPolicy(Model):
         default=3, description="Rollbacks without a later checkpoint being confirmed in between"
     )
     grace_steps: Whole = Field(default=3, description="Steps after a resume in which Rollback guardrails only warn")
+    path: RollbackMode = Field(
+        default=RollbackMode.AUTO,
+        description="Auto: in the running trainer where possible, which takes seconds; Cold: by a new start of it",
+    )
     adjust: Annotated[list[Adjustment], Field(max_length=8, json_schema_extra=list_map("parameter"))] = Field(
         default_factory=list, description="Parameters to change; without any the run may repeat itself"
     )

@@ -86,6 +86,13 @@ class IntentKind(StrEnum):
     COMPLETE = "Complete"
 
 
+class RollbackPath(StrEnum):
+    """How a rollback is carried out."""
+
+    HOT = "Hot"
+    COLD = "Cold"
+
+
 class Intent(StatusModel):
     """What is being done, recorded before the first effect: a crash repeats it and never doubles it."""
 
@@ -98,6 +105,8 @@ class Intent(StatusModel):
     step: int = Field(default=0, description="Last step when it was decided")
     guardrail: str | None = None
     replace_cluster: bool = False
+    path: RollbackPath | None = Field(default=None, description="Hot: in the running trainer; Cold: by a new start")
+    commanded: datetime | None = Field(default=None, description="When the running trainer was told to roll back")
     stop_requested: datetime | None = Field(default=None, description="When the trainer was first asked to stop")
     next_attempt: int | None = None
     resume: ResumePoint | None = None
@@ -115,6 +124,9 @@ class AttemptStatus(StatusModel):
     training_hash: str = ""
     created: datetime
     job_uid: str | None = Field(default=None, description="Its RayJob, once seen")
+    carried_by: int | None = Field(
+        default=None, description="Attempt that the RayJob was made for, where a rollback in place led to this one"
+    )
     first_step: datetime | None = Field(default=None, description="When its first step was seen")
     last_step: int | None = None
     driver_ended: datetime | None = Field(default=None, description="When its RayJob was first seen ended")
@@ -123,6 +135,16 @@ class AttemptStatus(StatusModel):
         default=None, description="Its exit class, or why it was ended"
     )
     message: Annotated[str, Field(max_length=1024)] = ""
+
+    @property
+    def carrier(self) -> int:
+        """The attempt whose number its RayJob's name has."""
+        return self.carried_by or self.number
+
+    @property
+    def path(self) -> RollbackPath:
+        """How it was begun."""
+        return RollbackPath.COLD if self.carried_by is None else RollbackPath.HOT
 
 
 class Progress(StatusModel):
