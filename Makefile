@@ -56,7 +56,7 @@ verify: check verify-generated ## Generated files are current; lint, types, laye
 
 ##@ Longer
 .PHONY: bench-rollback test-smollm2
-bench-rollback: setup cluster-up images ## Seconds of a rollback, beside KubeRay's own retry (12 minutes)
+bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)

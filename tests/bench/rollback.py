@@ -1,6 +1,6 @@
-"""`python -m tests.bench.rollback`: the same breach taken back by the operator and by KubeRay's own retry.
+"""`python -m tests.bench.rollback`: the same breach taken back in the running trainer, by a new one, and by KubeRay.
 
-KubeRay's way to start again is a RayJob with `backoffLimit: 1`: it deletes the cluster and makes another. Both train
+KubeRay's way to start again is a RayJob with `backoffLimit: 1`: it deletes the cluster and makes another. All train
 the same example with the same trainer on the same node, one after the other; all times are of this machine's clock.
 """
 
@@ -15,6 +15,7 @@ from tests.support.kube import REPOSITORY, Kube, wait_for
 from tests.support.run import Run
 
 from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.durable import read_json
 from ppojob_contract.journal import Row, RowKind, read
 from ppojob_contract.layout import JobLayout
 from ppojob_operator.api.v1alpha1.resource import PPOJob
@@ -28,6 +29,7 @@ from ppojob_operator.render.settings import RenderSettings
 
 NAMESPACE = "bench-rollback"
 LIMIT_SECONDS = 900
+SHARED = ("old driver gone", "old RayJob deleted", "first step of the next attempt")
 
 RETRYING = """
 import json, os, pathlib, subprocess, sys
@@ -43,39 +45,42 @@ def main() -> None:
     kube = Kube.connect()
     kube.install_operator()
     kube.fresh_namespace(NAMESPACE)
-    run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "rollback.yaml").read_text())
-    ours = by_the_operator(run)
-    accepted, _, _ = accept(PPOJob.from_object(run.job))
+    hot, cold = (by_the_operator(kube, name, mode) for name, mode in (("hot", "Auto"), ("cold", "Cold")))
+    accepted, _, _ = accept(PPOJob.from_object(cold.pop("run").job))
     assert accepted is not None, "the example is accepted"
-    theirs = by_kuberay(run, accepted, ours["breach step"], ours["target"])
-    print(
-        f"\nbreach at step {ours['breach step']}, back to step {ours['target']}; seconds after the breach was logged\n"
-    )
-    print(f"{'':34}{'PPOJob, cold':>16}{'KubeRay retry':>16}")
-    for what in ("old driver gone", "old RayJob deleted", "first step of the next attempt"):
-        print(f"{what:34}{_cell(ours.get(what)):>16}{_cell(theirs.get(what)):>16}")
+    theirs = by_kuberay(hot.pop("run"), accepted, cold["breach step"], cold["target"])
+    print("\nseconds after the breach was logged\n")
+    print(f"{'':34}{'PPOJob, hot':>16}{'PPOJob, cold':>16}{'KubeRay retry':>16}")
+    for what in ("breach step", "target", "steps lost", "command in the mailbox", "checkpoint loaded", *SHARED):
+        print(f"{what:34}" + "".join(f"{_cell(column.get(what)):>16}" for column in (hot, cold, theirs)))
+    first = SHARED[-1]
+    print(f"\nhot is {cold[first] / hot[first]:.1f} times as fast as cold, {theirs[first] / hot[first]:.1f} times as fast "
+          "as KubeRay's retry")
     kube.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=170s")
 
 
-def by_the_operator(run: Run) -> dict[str, Any]:
-    """The example as it is."""
+def by_the_operator(kube: Kube, name: str, mode: str) -> dict[str, Any]:
+    """The example, with that way of rolling back."""
+    run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "rollback.yaml").read_text()).named(name)
+    run.spec["rollback"]["path"] = mode
     run.apply()
-    run.wait("the rollback", lambda status: status.get("intent", {}).get("kind") == "Rollback", LIMIT_SECONDS)
-    status = run.status
-    breach = next(row for row in steps(run.layout, 1) if row.step == status["rollbackMark"])
-    wait_for("the old RayJob is gone", lambda: not _ray_job(run, "-a1"), seconds=300, every=0.1)
-    deleted = time.time()
+    run.wait("the rollback", lambda status: status.get("rollbacks"), LIMIT_SECONDS)
+    told: dict[str, Any] = {"run": run}
+    if mode == "Cold":
+        wait_for("the old RayJob is gone", lambda: not _ray_job(run, "-a1"), seconds=300, every=0.1)
+        told["old RayJob deleted"] = time.time()
     status = run.wait_for_step(1, attempt=2)
-    first = steps(run.layout, 2)[0]
-    outcome = run.layout.attempt(1).outcome.stat().st_mtime
+    breach = next(row for row in steps(run.layout, 1) if row.step == status["rollbackMark"])
+    before, target = run.layout.attempt(1), status["attempt"]["resume"]["step"]
+    told["command in the mailbox"] = before.command.stat().st_mtime
+    if mode == "Cold":
+        told["old driver gone"] = before.outcome.stat().st_mtime
+    else:
+        told["checkpoint loaded"] = read_json(before.ack)["time"]
+    told["first step of the next attempt"] = steps(run.layout, 2)[0].time
+    told = {what: value - breach.time if isinstance(value, float) else value for what, value in told.items()}
     run.wait_for_end()
-    return {
-        "breach step": breach.step,
-        "target": status["attempt"]["resume"]["step"],
-        "old driver gone": outcome - breach.time,
-        "old RayJob deleted": deleted - breach.time,
-        "first step of the next attempt": first.time - breach.time,
-    }
+    return told | {"breach step": breach.step, "target": target, "steps lost": breach.step - target}
 
 
 def by_kuberay(run: Run, accepted: AcceptedJob, breach_step: int, target: int) -> dict[str, Any]:
@@ -94,7 +99,13 @@ def by_kuberay(run: Run, accepted: AcceptedJob, breach_step: int, target: int) -
     gone = layout.attempt(1).outcome.stat().st_mtime
     again = steps(layout, 2)[0].time
     run.kube.kubectl("delete", "rayjob", "plain", "--namespace", NAMESPACE, "--wait", "--timeout=170s")
-    return {"old driver gone": gone - failed, "first step of the next attempt": again - failed}
+    return {
+        "breach step": breach_step,
+        "target": target,
+        "steps lost": breach_step - target,
+        "old driver gone": gone - failed,
+        "first step of the next attempt": again - failed,
+    }
 
 
 def steps(layout: JobLayout, attempt: int) -> list[Row]:
@@ -130,8 +141,10 @@ def _ray_job(run: Run, suffix: str) -> bool:
     return any(item["metadata"]["name"].endswith(suffix) for item in run.kube.items("rayjobs", run.namespace))
 
 
-def _cell(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.1f}"
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

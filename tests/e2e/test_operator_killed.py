@@ -1,4 +1,4 @@
-"""The operator's pod is killed in four places of one run; the run ends as if nothing had happened.
+"""The operator's pod is killed in four places of one run with a cold rollback; it ends as if nothing had happened.
 
 Admission policies hold the operator at the two places that are too short to be met by chance.
 """
@@ -68,6 +68,7 @@ def kill_operator(kube: Kube) -> None:
 
 
 def test_operator_killed(kube: Kube, rollback: Run) -> None:
+    rollback.spec["rollback"]["path"] = "Cold"
     rollback.apply()
     rollback.wait("provisioning", lambda status: status.get("phase") == "Provisioning")
     kill_operator(kube)

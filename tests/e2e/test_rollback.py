@@ -24,12 +24,32 @@ def test_rollback(rollback: Run) -> None:
     assert len(before) == 1
     rollback.wait_for_step(1, attempt=2)
     assert clusters(rollback) == before, "the RayCluster survives the rollback"
+    jobs = [item["metadata"]["name"] for item in rollback.kube.items("rayjobs", rollback.namespace)]
+    assert [name.rsplit("-", 1)[1] for name in jobs] == ["a1"], "and so does the trainer"
+    _check_handover(rollback)
     status = rollback.wait_for_end()
     assert (status["phase"], status["attempt"]["number"], status["rollbacks"]) == ("Succeeded", 2, 1)
     target = status["attempt"]["resume"]
     _check_files(rollback, target["step"], status)
     _check_prometheus(rollback, target["step"])
     _check_story(rollback)
+
+
+def _check_handover(run: Run) -> None:
+    """Who did what, as the claim tells it."""
+    first = run.layout.attempt(1)
+    command, claim, ack = read_json(first.command), read_json(first.claim), read_json(first.ack)
+    assert (command["kind"], claim["by"], ack["result"]) == ("Rollback", "Trainer", "Done")
+    assert command["id"] == claim["id"] == ack["id"]
+    took = ack["time"] - first.command.stat().st_mtime
+    breach = next(row for row in run.journal(1) if row.kind is RowKind.STEP and row.step == run.status["rollbackMark"])
+    step = next(row for row in run.journal(2) if row.kind is RowKind.STEP)
+    print(
+        f"breach logged -> command {first.command.stat().st_mtime - breach.time:.1f} s -> acknowledged {took:.1f} s -> "
+        f"first step {step.time - ack['time']:.1f} s"
+    )
+    assert run.status["attempt"]["carriedBy"] == 1
+    assert not first.outcome.exists(), "the driver did not end"
 
 
 def _check_files(run: Run, target: int, status: dict[str, Any]) -> None:

@@ -12,9 +12,7 @@ SLOW_SECONDS = 15
 
 
 def test_slow_stop(minimal: Run) -> None:
-    job = next(item for item in minimal.objects if item["kind"] == "PPOJob")
-    job["metadata"]["name"] = name = ("a-name-of-sixty-three-characters-" * 2)[:62] + "x"
-    run = Run(minimal.kube, minimal.namespace, name, minimal.objects)
+    run = minimal.named(("a-name-of-sixty-three-characters-" * 2)[:62] + "x")
     run.spec["training"]["totalSteps"] = 40
     run.apply()
     run.wait_for_step(3)
@@ -36,3 +34,22 @@ def test_slow_stop(minimal: Run) -> None:
     last_row = [row for row in run.journal(1) if row.kind is RowKind.STEP][-1]
     assert first.saved_steps()[-1] == last_row.step, "a graceful stop saves the last step"
     assert status["attempt"]["resume"] == {"attempt": 1, "step": last_row.step}
+    _cluster_deleted_by_hand(run)
+
+
+def _cluster_deleted_by_hand(run: Run) -> None:
+    """`kubectl delete raycluster` deletes in the background: the object goes at once, its pod when it has ended."""
+    clusters = run.kube.items("rayclusters", run.namespace)
+    pods = {item["metadata"]["uid"] for item in run.kube.items("pods", run.namespace)}
+    third = run.layout.attempt(3)
+    with run.frozen("ppojob-train"):
+        run.kube.kubectl("delete", "raycluster", clusters[0]["metadata"]["name"], "-n", run.namespace, "--wait=false")
+        run.wait("the wait for the old pod", lambda status: "earlier RayCluster" in status.get("message", ""), 60)
+        with pytest.raises(AssertionError):
+            wait_for("another cluster", lambda: run.kube.items("rayclusters", run.namespace), seconds=SLOW_SECONDS)
+    run.wait("attempt 3", lambda status: status["attempt"]["number"] == 3)
+    left = {item["metadata"]["uid"] for item in run.kube.items("pods", run.namespace)}
+    assert not pods & left, "the old pod has ended before the next attempt"
+    assert run.layout.attempt(2).outcome.exists()
+    wait_for("its start", third.started.exists, seconds=120)
+    assert run.layout.attempt(2).outcome.stat().st_mtime < third.started.stat().st_mtime

@@ -36,6 +36,11 @@ class Run:
         job = next(item for item in objects if item["kind"] == "PPOJob")
         return cls(kube, namespace, job["metadata"]["name"], objects)
 
+    def named(self, name: str) -> Run:
+        """The same job under another name."""
+        next(item for item in self.objects if item["kind"] == "PPOJob")["metadata"]["name"] = name
+        return Run(self.kube, self.namespace, name, self.objects)
+
     @property
     def spec(self) -> dict[str, Any]:
         """Of the manifest; change it before `apply`."""
