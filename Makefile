@@ -35,7 +35,7 @@ format: setup ## Reformat and mend what can be mended
 	$(BIN)/ruff format $(SOURCES)
 
 type: setup ## Mypy, strict
-	$(BIN)/mypy operator/ppojob_contract operator/ppojob_operator trainer-image/ppojob_trainer tests/cluster tests/support tests/demo
+	$(BIN)/mypy operator/ppojob_contract operator/ppojob_operator trainer-image/ppojob_trainer tests/cluster tests/support tests/demo tests/bench tests/faults
 
 layering: setup ## Who may import whom (.importlinter)
 	$(BIN)/lint-imports
@@ -55,9 +55,12 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: bench-rollback test-smollm2
+.PHONY: bench-rollback test-faults test-smollm2
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
+
+test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
+	$(BIN)/python -m tests.faults --only "$(ONLY)"
 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py

@@ -1,0 +1,48 @@
+"""A volume that is full when a checkpoint is saved."""
+
+from __future__ import annotations
+
+import time
+
+from tests.faults.damage import SMALL_VOLUME, fill, small_volume
+from tests.faults.matrix import Result, confirmed, missing
+from tests.support.kube import REPOSITORY, Kube
+from tests.support.run import Run
+
+NAMESPACE = "faults-full"
+ROOM_BYTES = 256 * 1024
+"""For the journal and the outcome, but not for a checkpoint."""
+
+
+def inflict(kube: Kube) -> Result:
+    """Somebody fills the volume after a checkpoint was confirmed, and makes room again after the save has failed."""
+    result = Result("volume full", "during a save")
+    kube.fresh_namespace(NAMESPACE)
+    with small_volume(kube) as folder:
+        run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "minimal.yaml").read_text())
+        claim = next(item for item in run.objects if item["kind"] == "PersistentVolumeClaim")
+        claim["spec"] |= {"storageClassName": "", "volumeName": SMALL_VOLUME}
+        claim["spec"]["resources"] = {"requests": {"storage": "32Mi"}}
+        run.spec["training"]["totalSteps"] = 60
+        run.spec["checkpoints"] = {"everySteps": 5, "confirmSteps": 2}
+        run.apply()
+        run.wait("a confirmed checkpoint", lambda status: status.get("checkpoints", {}).get("confirmed"))
+        trusted = confirmed(run)
+        began = time.monotonic()
+        filler = fill(folder, ROOM_BYTES)
+        before = run.status
+        run.wait("the failed save", lambda status: status["restarts"] > before["restarts"])
+        outcome = run.layout.attempt(before["attempt"]["number"]).outcome.read_text()
+        result.lost = tuple(missing(run, trusted))
+        filler.unlink()
+        status = run.wait_for_end()
+        result.seconds = time.monotonic() - began
+        result.restarts = status["restarts"]
+        result.attempts = f"{before['attempt']['number']} -> {status['attempt']['number']}"
+        result.steps_again = before["progress"]["step"] - trusted[-1].step
+        if status["phase"] != "Succeeded":
+            result.wrong += (f"ended as {status['phase']}: {status['message']}",)
+        if "StorageError" not in outcome:
+            result.wrong += (f"told as {outcome}",)
+        run.kube.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=170s")
+    return result
