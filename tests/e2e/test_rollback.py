@@ -1,6 +1,7 @@
 """The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.run import Run
 from ppojob_contract.durable import read_json
 from ppojob_contract.journal import RowKind
 from ppojob_contract.manifest import NAME, Manifest, problems
+from ppojob_operator.domain.carry_out import LINGER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.e2e]
 
@@ -29,6 +31,7 @@ def test_rollback(rollback: Run) -> None:
     _check_handover(rollback)
     status = rollback.wait_for_end()
     assert (status["phase"], status["attempt"]["number"], status["rollbacks"]) == ("Succeeded", 2, 1)
+    assert _seconds(status["progress"]["lastStepTime"], status["finished"]) < LINGER.total_seconds() + 20
     target = status["attempt"]["resume"]
     _check_files(rollback, target["step"], status)
     _check_prometheus(rollback, target["step"])
@@ -50,6 +53,10 @@ def _check_handover(run: Run) -> None:
     )
     assert run.status["attempt"]["carriedBy"] == 1
     assert not first.outcome.exists(), "the driver did not end"
+
+
+def _seconds(since: str, until: str) -> float:
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
 
 
 def _check_files(run: Run, target: int, status: dict[str, Any]) -> None:

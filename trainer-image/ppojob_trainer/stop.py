@@ -1,9 +1,14 @@
 """`ppojob-stop [SECONDS]`: a pod's preStop hook. Asks the running attempt to stop and waits for its outcome.
 
+Then it waits until the container's first process can be told to end. The kernel drops a signal for PID 1 that has no
+handler, and `ray start` has none in its first seconds (Ray's `_private/node.py` installs it): a pod deleted then would
+keep its devices until the grace period is over.
+
 Exits 0 whatever happens: a hook that fails would only hide the reason for which the pod ends.
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -19,17 +24,25 @@ from ppojob_trainer.attempt_files import AttemptFiles
 
 DEFAULT_SECONDS = 120.0
 
+HANDLER_SECONDS = 60.0
+"""How long Ray may take to its handler: 2 s on an idle machine, more where its files are read for the first time."""
+
 
 def main() -> int:
     """Deadline from the argument, else the environment, else 120 s."""
-    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get(names.ENV_STOP_SECONDS, "")
-    try:
-        seconds = float(given) if given else DEFAULT_SECONDS
-        root = Path(os.environ[names.ENV_JOB_ROOT])
-        print(stop(JobLayout(root), os.environ.get(names.ENV_POD_UID, "pod"), seconds), flush=True)
-    except (OSError, KeyError, ValueError) as error:
-        print(f"cannot stop: {error!r}", flush=True)
+    for step in (_stop_here, lambda: wait_for_handler(HANDLER_SECONDS)):
+        try:
+            print(step(), flush=True)
+        except (OSError, KeyError, ValueError) as error:
+            print(f"cannot stop: {error!r}", flush=True)
     return 0
+
+
+def _stop_here() -> str:
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get(names.ENV_STOP_SECONDS, "")
+    seconds = float(given) if given else DEFAULT_SECONDS
+    root = Path(os.environ[names.ENV_JOB_ROOT])
+    return stop(JobLayout(root), os.environ.get(names.ENV_POD_UID, "pod"), seconds)
 
 
 def stop(
@@ -58,6 +71,25 @@ def stop(
             return f"attempt {number}'s driver has gone without an outcome"
         sleep(0.5)
     return f"attempt {number} has not ended within {seconds:g} s"
+
+
+def wait_for_handler(
+    seconds: float,
+    process: Path = Path("/proc/1/status"),
+    sleep: Callable[[float], None] = time.sleep,
+) -> str:
+    """Waits until the container's first process catches SIGTERM; whether it does, for the log."""
+    deadline = time.monotonic() + seconds
+    while not _catches_sigterm(process):
+        if time.monotonic() >= deadline:
+            return f"the first process still takes no SIGTERM after {seconds:g} s"
+        sleep(0.1)
+    return "the first process takes SIGTERM"
+
+
+def _catches_sigterm(process: Path) -> bool:
+    caught = next(line for line in process.read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def newest_running(job: JobLayout) -> tuple[int, AttemptLayout] | None:

@@ -12,8 +12,9 @@ from ppojob_operator.domain.observation import Problem
 
 _RESERVED_ENV = frozenset(
     {
-        "FQ_RAY_IP", "RAY_ADDRESS", "RAY_CLOUD_INSTANCE_ID", "RAY_CLUSTER_NAME", "RAY_IP", "RAY_JOB_STOP_WAIT_TIME_S",
-        "RAY_NODE_TYPE_NAME", "RAY_PORT", "RAY_REDIS_ADDRESS", "RAY_USAGE_STATS_ENABLED", "RAY_enable_autoscaler_v2",
+        "FQ_RAY_IP", "RAY_ADDRESS", "RAY_CLOUD_INSTANCE_ID", "RAY_CLUSTER_NAME",
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "RAY_IP", "RAY_JOB_STOP_WAIT_TIME_S", "RAY_NODE_TYPE_NAME", "RAY_PORT",
+        "RAY_REDIS_ADDRESS", "RAY_USAGE_STATS_ENABLED", "RAY_enable_autoscaler_v2",
         "REDIS_PASSWORD", "REDIS_USERNAME",
     }
 )  # fmt: skip

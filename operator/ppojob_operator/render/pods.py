@@ -64,7 +64,15 @@ def head_template(job: AcceptedJob, settings: RenderSettings, *, with_devices: b
 def worker_template(job: AcceptedJob, settings: RenderSettings) -> dict[str, Any]:
     """A pod with devices beside a head without. Raises NoImage."""
     ray = _ray_container(job, settings, _resources(job.spec, with_devices=True), _WORKER_PROBES)
-    spec = {"restartPolicy": "Never", "containers": [ray], "volumes": _volumes(job)}
+    spec = {
+        "restartPolicy": "Never",
+        # The shell of KubeRay's init container, which waits for the head, would as PID 1 never end by SIGTERM, and the
+        # pod keep its devices until the grace period is over. Not in the head pod: there the trainer, which runs users'
+        # code, could read the monitor's token through /proc.
+        "shareProcessNamespace": True,
+        "containers": [ray],
+        "volumes": _volumes(job),
+    }
     return _template(job, "worker", spec, _without_monitor(job.spec.cluster.pod_template))
 
 
@@ -107,6 +115,8 @@ def _ray_container(
     stop_wait = job.spec.graceful_stop_seconds + _STOP_MARGIN_SECONDS
     ray = {
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray would wait up to 30 s for replicas of Ray Serve to move away (its `_private/node.py`), out of the grace.
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
         "RAY_JOB_STOP_WAIT_TIME_S": str(stop_wait),
         contract.ENV_STOP_SECONDS: str(job.spec.graceful_stop_seconds),
     }

@@ -102,6 +102,16 @@ def test_ending_a_pod_leaves_time_for_the_stop() -> None:
     assert 120 <= int(environment["RAY_JOB_STOP_WAIT_TIME_S"]) <= head_pod["terminationGracePeriodSeconds"]
 
 
+def test_no_pod_outlives_its_stop() -> None:
+    rendered = cluster(cluster=GPUS)
+    (workers,) = rendered["spec"]["workerGroupSpecs"]
+    for group in (head(rendered), workers):
+        environment = {item["name"]: item.get("value") for item in pod(group)["containers"][0]["env"]}
+        assert environment["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == "0"
+    assert pod(workers)["shareProcessNamespace"] is True, "KubeRay's init container ends by SIGTERM"
+    assert "shareProcessNamespace" not in pod(head(rendered)), "the trainer must not see the monitor's token"
+
+
 def test_all_probes_are_ours_and_start_no_process() -> None:
     rendered = cluster(cluster=GPUS)
     for group in (head(rendered), *rendered["spec"]["workerGroupSpecs"]):

@@ -13,7 +13,6 @@ from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
 from ppojob_trainer.attempt_files import RESERVE_BYTES, AttemptFiles
 from ppojob_trainer.errors import HangError
-from ppojob_trainer.stop import stop
 from ppojob_trainer.watch import Stopped, Watch
 
 STOP = Command(id="c9", kind=CommandKind.STOP)
@@ -120,37 +119,3 @@ def test_last_step_of_a_resumed_attempt_without_rows(tmp_path: Path) -> None:
     assert files.last_step(watch.first_step) == 30
     step_row(files.layout, 31)
     assert files.last_step(watch.first_step) == 31
-
-
-def test_prestop_puts_a_stop_and_waits(tmp_path: Path) -> None:
-    job = JobLayout(tmp_path)
-    layout = started(job, 1)
-    slept: list[float] = []
-
-    def trainer(seconds: float) -> None:
-        slept.append(seconds)
-        AttemptFiles(layout).finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=1))
-
-    assert stop(job, "pod-1", 5.0, (), trainer) == "attempt 1 has ended"
-    command = Command.from_json(content(layout.command))
-    assert (command.kind, command.id) == (CommandKind.STOP, "prestop-pod-1")
-    assert slept
-    assert stop(job, "pod-1", 5.0, (), trainer) == "no attempt is running"
-
-
-def test_prestop_with_a_taken_slot_asks_by_the_other_way(tmp_path: Path) -> None:
-    layout = started(JobLayout(tmp_path), 1)
-    write_json_once(layout.command, Command(id="r", kind=CommandKind.ROLLBACK).to_json())
-    assert "not ended" in stop(JobLayout(tmp_path), "pod-1", 0.0, ())
-    assert AttemptFiles(layout).stop_request.exists()
-
-
-def test_prestop_does_not_wait_for_the_dead(tmp_path: Path) -> None:
-    started(JobLayout(tmp_path), 1)
-    lock = tmp_path / "driver.lock"
-    lock.touch()
-    assert "no driver" in stop(JobLayout(tmp_path), "pod-1", 60.0, (lock,))
-
-
-def test_prestop_without_attempts(tmp_path: Path) -> None:
-    assert stop(JobLayout(tmp_path), "pod-1", 60.0, ()) == "no attempt is running"

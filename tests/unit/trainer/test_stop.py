@@ -1,0 +1,97 @@
+"""The preStop hook: the attempt is asked to stop, and the first process can be told to end."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.trainer.builders import content, started
+
+from ppojob_contract import names
+from ppojob_contract.durable import write_json_once
+from ppojob_contract.layout import JobLayout
+from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.outcomes import ExitClass, Outcome
+from ppojob_trainer import stop as stop_module
+from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.stop import stop, wait_for_handler
+
+
+def test_prestop_puts_a_stop_and_waits(tmp_path: Path) -> None:
+    job = JobLayout(tmp_path)
+    layout = started(job, 1)
+    slept: list[float] = []
+
+    def trainer(seconds: float) -> None:
+        slept.append(seconds)
+        AttemptFiles(layout).finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=1))
+
+    assert stop(job, "pod-1", 5.0, (), trainer) == "attempt 1 has ended"
+    command = Command.from_json(content(layout.command))
+    assert (command.kind, command.id) == (CommandKind.STOP, "prestop-pod-1")
+    assert slept
+    assert stop(job, "pod-1", 5.0, (), trainer) == "no attempt is running"
+
+
+def test_prestop_with_a_taken_slot_asks_by_the_other_way(tmp_path: Path) -> None:
+    layout = started(JobLayout(tmp_path), 1)
+    write_json_once(layout.command, Command(id="r", kind=CommandKind.ROLLBACK).to_json())
+    assert "not ended" in stop(JobLayout(tmp_path), "pod-1", 0.0, ())
+    assert AttemptFiles(layout).stop_request.exists()
+
+
+def test_prestop_does_not_wait_for_the_dead(tmp_path: Path) -> None:
+    started(JobLayout(tmp_path), 1)
+    lock = tmp_path / "driver.lock"
+    lock.touch()
+    assert "no driver" in stop(JobLayout(tmp_path), "pod-1", 60.0, (lock,))
+
+
+def test_prestop_without_attempts(tmp_path: Path) -> None:
+    assert stop(JobLayout(tmp_path), "pod-1", 60.0, ()) == "no attempt is running"
+
+
+def _caught(*numbers: signal.Signals) -> str:
+    mask = sum(1 << number - 1 for number in numbers)
+    return f"Name:\tray\nSigIgn:\t0000000000001000\nSigCgt:\t{mask:016x}\nNoNewPrivs:\t1\n"
+
+
+def test_prestop_waits_until_the_first_process_can_be_told_to_end(tmp_path: Path) -> None:
+    process = tmp_path / "status"
+    process.write_text(_caught(signal.SIGINT))
+    slept: list[float] = []
+
+    def start(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            process.write_text(_caught(signal.SIGINT, signal.SIGTERM))
+
+    assert "takes SIGTERM" in wait_for_handler(60.0, process, start)
+    assert len(slept) == 3
+
+
+def test_prestop_does_not_wait_for_ever_for_a_process_that_is_deaf(tmp_path: Path) -> None:
+    process = tmp_path / "status"
+    process.write_text(_caught(signal.SIGINT))
+    assert "no SIGTERM" in wait_for_handler(0.0, process)
+
+
+def test_the_signals_of_a_real_process_are_read() -> None:
+    own = Path("/proc/self/status")
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        assert "no SIGTERM" in wait_for_handler(0.0, own)
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        assert "takes SIGTERM" in wait_for_handler(0.0, own)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_the_hook_ends_well_whatever_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.delenv(names.ENV_JOB_ROOT, raising=False)
+    monkeypatch.setattr(sys, "argv", ["ppojob-stop"])
+    monkeypatch.setattr(stop_module, "HANDLER_SECONDS", 0.0)
+    assert stop_module.main() == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "cannot stop" in said[0]
+    assert "SIGTERM" in said[1]
