@@ -179,6 +179,7 @@ ROLLBACK_SECONDS = Metric(
     bounds=(0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0),
 )
 RESTARTS = Metric("ppojob_operator_restarts_total", _C, "Restarts after a failure", ("class",), combinations=24)
+CHECKPOINTS_DELETED = Metric("ppojob_operator_checkpoints_deleted_total", _C, "Checkpoints deleted by retention")
 API_REQUESTS = Metric(
     "ppojob_operator_api_requests_total", _C, "Requests to the API server", ("verb", "code"), combinations=100
 )
@@ -253,5 +254,6 @@ OPERATOR_METRICS = (
     ROLLBACKS,
     ROLLBACK_SECONDS,
     RESTARTS,
+    CHECKPOINTS_DELETED,
     API_REQUESTS,
 )

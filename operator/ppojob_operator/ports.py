@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
-from ppojob_contract.protocol import State, Steps
+from ppojob_contract.protocol import Deletion, State, Steps
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.events import Event
 from ppojob_operator.domain.observation import RayClusterView, RayJobView
@@ -97,6 +97,9 @@ class Monitor(Protocol):
         """Whoever owns the mailbox's command now."""
 
     async def put_confirmed(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> None: ...
+
+    async def delete_checkpoints(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> Deletion:
+        """Deletes those that a run cannot need, by what the monitor sees on the disk; says which it refused."""
 
 
 class Clock(Protocol):

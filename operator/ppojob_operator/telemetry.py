@@ -72,6 +72,7 @@ class Telemetry:
         self._rollbacks = self._declare(Counter, metrics.ROLLBACKS)
         self._rollback_seconds = self._histogram(metrics.ROLLBACK_SECONDS)
         self._restarts = self._declare(Counter, metrics.RESTARTS)
+        self._checkpoints_deleted = self._declare(Counter, metrics.CHECKPOINTS_DELETED)
         self._api_requests = self._declare(Counter, metrics.API_REQUESTS)
         self._leader = self._declare(Gauge, metrics.LEADER)
         self._series = JobSeries()
@@ -92,6 +93,9 @@ class Telemetry:
 
     def count_decision(self, decision: Decision) -> None:
         self._decisions.labels(type(decision).__name__).inc()
+
+    def deleted(self, checkpoints: int) -> None:
+        self._checkpoints_deleted.inc(checkpoints)
 
     def request(self, verb: str, code: str) -> None:
         """A request to the API server; `code` 0 where there was no answer."""

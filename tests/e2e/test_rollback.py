@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.support.kube import wait_for
 from tests.support.run import Run
 
 from ppojob_contract.durable import read_json
@@ -35,6 +36,7 @@ def test_rollback(rollback: Run) -> None:
     target = status["attempt"]["resume"]
     _check_files(rollback, target["step"], status)
     _check_prometheus(rollback, target["step"])
+    _check_retention(rollback, target["step"])
     _check_story(rollback)
 
 
@@ -76,6 +78,25 @@ def _check_files(run: Run, target: int, status: dict[str, Any]) -> None:
     first_branch = run.layout.attempt(1).checkpoint(run.layout.attempt(1).saved_steps()[-1])
     assert (folder / weights).read_bytes() != (first_branch / weights).read_bytes()
     assert status["checkpoints"]["confirmed"]["attempt"] == 2
+
+
+def _check_retention(run: Run, target: int) -> None:
+    """The newest ones and the one that attempt 2 resumed from are there, whole; all others are gone."""
+    keep, every = 3, run.spec["checkpoints"]["everySteps"]
+    total = run.spec["training"]["totalSteps"]
+    newest = list(range(total - (keep - 1) * every, total + 1, every))
+    confirmed = [{"attempt": 1, "step": target}, *({"attempt": 2, "step": step} for step in newest)]
+    wait_for("the last deletion", lambda: run.layout.attempt(2).saved_steps() == newest, seconds=30)
+    assert run.layout.attempt(1).saved_steps() == [target]
+    assert read_json(run.layout.confirmed)["checkpoints"] == confirmed
+    for ref in confirmed:
+        folder = run.layout.attempt(ref["attempt"]).checkpoint(ref["step"])
+        assert problems(folder, Manifest.from_json(read_json(folder / NAME))) == []
+    assert "CheckpointsDeleted" in run.reasons()
+    assert "CheckpointUnusable" not in run.reasons()
+    assert [(item["attempt"], item["step"]) for item in run.status["checkpoints"]["items"]] == [
+        (ref["attempt"], ref["step"]) for ref in confirmed
+    ]
 
 
 def _check_prometheus(run: Run, target: int) -> None:

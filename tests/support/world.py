@@ -21,7 +21,16 @@ from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import Ack, AckResult, CheckpointRef, Claimant, Command, CommandKind
 from ppojob_contract.names import ENV_ATTEMPT
 from ppojob_contract.outcomes import ExitClass, Outcome
-from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow, Steps
+from ppojob_contract.protocol import (
+    AttemptState,
+    CheckpointState,
+    Deletion,
+    LockState,
+    Refusal,
+    State,
+    StepRow,
+    Steps,
+)
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.events import Event
 from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
@@ -111,6 +120,8 @@ class World:
     attempts: dict[int, Attempt] = field(default_factory=dict)
     checkpoints: dict[CheckpointRef, str | None] = field(default_factory=dict)
     confirmed: list[CheckpointRef] = field(default_factory=list)
+    deleted: list[CheckpointRef] = field(default_factory=list)
+    free_bytes: int | None = None
     revisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
@@ -459,6 +470,7 @@ class FakeMonitorPort:
                 for ref, problem in world.checkpoints.items()
             ),
             confirmed=tuple(world.confirmed),
+            free_bytes=world.free_bytes,
         )
 
     def _attempt(self, number: int, item: Attempt) -> AttemptState:
@@ -505,3 +517,21 @@ class FakeMonitorPort:
         after = self.world.effect("confirm")
         self.world.confirmed = list(checkpoints)
         after()
+
+    async def delete_checkpoints(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> Deletion:
+        """Refuses what the real one does first of all."""
+        self._reach()
+        world = self.world
+        after = world.effect("delete checkpoints")
+        whole = [ref for ref, problem in world.checkpoints.items() if problem is None]
+        kept = {
+            *[ref for ref in world.confirmed if ref in whole][-2:],
+            *sorted(whole, key=lambda ref: (ref.attempt, ref.step))[-1:],
+        }
+        gone = tuple(ref for ref in checkpoints if ref in world.checkpoints and ref not in kept)
+        for ref in gone:
+            del world.checkpoints[ref]
+        world.deleted += gone
+        after()
+        refused = tuple(Refusal(ref=ref, reason="it is needed") for ref in checkpoints if ref in kept)
+        return Deletion(deleted=gone, refused=refused)

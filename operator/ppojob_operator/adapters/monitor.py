@@ -11,7 +11,7 @@ import aiohttp
 from ppojob_contract import protocol
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
 from ppojob_contract.names import MONITOR_PORT
-from ppojob_contract.protocol import State, Steps
+from ppojob_contract.protocol import Deletion, State, Steps
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
 from ppojob_operator.ports import Endpoint
 
@@ -62,24 +62,30 @@ class HttpMonitor:
         return steps
 
     async def put_command(self, endpoint: Endpoint, attempt: int, command: Command) -> Command:
-        answer = await self._put(
+        answer = await self._change(
             endpoint, protocol.COMMAND_PATH, command.to_json(), attempt=attempt, accept=frozenset({HTTPStatus.CONFLICT})
         )
         return _parse(endpoint, Command.from_json, answer.body)
 
     async def revoke(self, endpoint: Endpoint, attempt: int) -> Claimant:
-        answer = await self._put(endpoint, protocol.CLAIM_PATH, {}, attempt=attempt)
+        answer = await self._change(endpoint, protocol.CLAIM_PATH, {}, attempt=attempt)
         return _parse(endpoint, lambda body: Claimant(body["claimedBy"]), answer.body)
 
     async def put_confirmed(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> None:
-        await self._put(endpoint, protocol.CONFIRMED_PATH, {"checkpoints": [item.to_json() for item in checkpoints]})
+        await self._change(endpoint, protocol.CONFIRMED_PATH, {"checkpoints": [item.to_json() for item in checkpoints]})
 
-    async def _put(
+    async def delete_checkpoints(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> Deletion:
+        body = {"checkpoints": [item.to_json() for item in checkpoints]}
+        answer = await self._change(endpoint, protocol.DELETE_PATH, body, method="POST")
+        return _parse(endpoint, Deletion.from_json, answer.body)
+
+    async def _change(
         self,
         endpoint: Endpoint,
         path: str,
         body: dict[str, Any],
         *,
+        method: str = "PUT",
         attempt: int | None = None,
         accept: frozenset[int] = frozenset(),
     ) -> _Answer:
@@ -87,7 +93,7 @@ class HttpMonitor:
         if endpoint.token is None:
             raise MonitorUnavailable(f"{_name(endpoint)}: its token is not there yet")
         query = {} if attempt is None else {"attempt": str(attempt)}
-        return await self._call(endpoint, "PUT", path, query=query, body=body, accept=accept)
+        return await self._call(endpoint, method, path, query=query, body=body, accept=accept)
 
     async def _call(
         self,

@@ -160,7 +160,9 @@ def _watch_point(endpoint: Endpoint, job: PPOJob, state: State, memory: Memory) 
 
 def metrics_of(spec: PPOJobSpec) -> tuple[str, ...]:
     """Figures to ask the monitor for."""
-    return tuple(sorted({*ALWAYS_READ, *(c.metric for item in spec.guardrails for c in item.conditions)}))
+    best = spec.checkpoints.keep_best
+    guarded = (condition.metric for item in spec.guardrails for condition in item.conditions)
+    return tuple(sorted({*ALWAYS_READ, *guarded, *([best.metric] if best else [])}))
 
 
 def _current(job: PPOJob, clusters: Sequence[RayClusterView]) -> RayClusterView | None:

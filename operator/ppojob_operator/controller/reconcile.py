@@ -11,13 +11,14 @@ from ppojob_contract.mailbox import Command
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, ResumePoint
 from ppojob_operator.controller.act import Actor
+from ppojob_operator.controller.checkpoints import Asked, confirm, delete
 from ppojob_operator.controller.observe import Memory, Observer
 from ppojob_operator.domain.decisions import Begin, Decision, Refuse, Wait
-from ppojob_operator.domain.events import WARNING, Event
+from ppojob_operator.domain.events import WARNING, Event, deleted
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
-from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorRefused, MonitorUnavailable
+from ppojob_operator.errors import ClusterUnavailable, Conflict
 from ppojob_operator.ports import Cluster, Key
 from ppojob_operator.render import names
 from ppojob_operator.telemetry import Telemetry
@@ -34,6 +35,7 @@ class Course:
     memory: Memory = field(default_factory=Memory)
     written_at: datetime | None = None
     last_logged: tuple[str, str] = ("", "")
+    asked: Asked = field(default_factory=Asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,18 @@ class Reconciler:
         status = await self._keep_accepted(observation, planned.status)
         job = await self._record(job, status, planned, course)
         self._tell(key, job, observation.accepted, planned.decision, course)
-        await self._confirm(job, planned)
+        if await confirm(self.actor, job, planned.confirm) and isinstance(planned.decision, Wait):
+            await self._delete(job, planned, observation, course)  # whatever else is to be done comes first
         for event in planned.events:
             await self.cluster.emit(job, event)
         await self._act(planned.decision, observation, job)
         return requeue(planned.decision)
+
+    async def _delete(self, job: PPOJob, planned: Plan, observation: Observation, course: Course) -> None:
+        gone = (await delete(self.actor, job, planned.delete, course.asked)).deleted
+        if gone:
+            self.telemetry.deleted(len(gone))
+            await self.cluster.emit(job, deleted(gone, observation))
 
     async def _act(self, decision: Decision, observation: Observation, job: PPOJob) -> None:
         """Says aloud what the API server will not do (a quota, an admission policy), then lets the worker try again."""
@@ -95,18 +104,6 @@ class Reconciler:
         written = await self.cluster.write_status(job, new)
         course.written_at = now
         return written
-
-    async def _confirm(self, job: PPOJob, planned: Plan) -> None:
-        """Tells the claim what is Confirmed. The status has it already, so that failing here loses nothing."""
-        if planned.confirm is None:
-            return
-        endpoint = await self.observer.endpoint(job)
-        if endpoint is None:
-            return
-        try:
-            await self.actor.monitor.put_confirmed(endpoint, planned.confirm)
-        except (MonitorUnavailable, MonitorRefused) as error:
-            logger.warning("confirmed checkpoints not written down: %s", error, extra=_fields(job))
 
     def _tell(self, key: Key, job: PPOJob, accepted: AcceptedJob | None, decision: Decision, course: Course) -> None:
         self.telemetry.observe_job(key, job.status, accepted.spec if accepted else None)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
+from ppojob_operator.domain.acceptance_checkpoints import checkpoint_problems, checkpoint_warnings
 from ppojob_operator.domain.acceptance_guardrails import guardrail_problems, guardrail_warnings
 from ppojob_operator.domain.acceptance_pods import pod_problems
 from ppojob_operator.domain.acceptance_training import training_problems
@@ -45,8 +46,14 @@ def judge(
         spec = PPOJobSpec.model_validate(raw_spec)
     except ValidationError as error:
         return None, tuple(_schema_problems(error, raw_spec)), ()
-    problems = (*_duplicates(spec), *training_problems(spec), *guardrail_problems(spec), *pod_problems(spec, imageless))
-    return spec, problems, tuple(guardrail_warnings(spec))
+    problems = (
+        *_duplicates(spec),
+        *training_problems(spec),
+        *checkpoint_problems(spec),
+        *guardrail_problems(spec),
+        *pod_problems(spec, imageless),
+    )
+    return spec, problems, (*checkpoint_warnings(spec), *guardrail_warnings(spec))
 
 
 def _schema_problems(error: ValidationError, raw_spec: Any) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.status import (
+    CheckpointPhase,
     ConditionStatus,
     ConditionType,
     PPOJobStatus,
@@ -28,6 +29,7 @@ def conditions(
         (ConditionType.HEALTHY, *_healthy(observation, judgement, status)),
         (ConditionType.COMPLETE, *_complete(status, decision)),
         (ConditionType.FAILED, *_failed(status, decision)),
+        (ConditionType.ROLLBACK_READY, *_rollback_ready(status)),
     ]
     old = {item.type: item for item in status.conditions}
     return [_keep_time(old.get(view[0]), observation, view) for view in views]
@@ -113,6 +115,17 @@ def _failed(status: PPOJobStatus, decision: Decision) -> tuple[ConditionStatus, 
         return _TRUE, decision.reason, decision.message
     old = _recorded(status, ConditionType.FAILED)
     return _TRUE, old.reason if old else "Failed", old.message if old else ""
+
+
+def _rollback_ready(status: PPOJobStatus) -> tuple[ConditionStatus, str, str]:
+    confirmed, items = status.checkpoints.confirmed, status.checkpoints.items
+    if confirmed is not None:
+        return _TRUE, "Confirmed", f"step {confirmed.step} of attempt {confirmed.attempt}"
+    damaged = next((item for item in reversed(items) if item.phase is CheckpointPhase.UNUSABLE), None)
+    if damaged is not None:
+        what = f"that of step {damaged.step} (attempt {damaged.attempt}) cannot be loaded: {damaged.message}"
+        return _FALSE, "NoConfirmedCheckpoint", f"no checkpoint is confirmed; {what}"
+    return _FALSE, "NoConfirmedCheckpoint", "no checkpoint is confirmed"
 
 
 def _recorded(status: PPOJobStatus, kind: ConditionType) -> StatusCondition | None:

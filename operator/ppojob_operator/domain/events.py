@@ -1,8 +1,9 @@
 """Events: one for each transition a person would want to know of. Reasons are listed in docs/events.md."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ppojob_contract.mailbox import CheckpointRef
 from ppojob_operator.api.v1alpha1.spec import GuardrailAction
 from ppojob_operator.api.v1alpha1.status import (
     CheckpointPhase,
@@ -17,6 +18,7 @@ from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Fin
 from ppojob_operator.domain.guardrails import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.retention import never_deleted
 
 NORMAL, WARNING = "Normal", "Warning"
 
@@ -132,6 +134,31 @@ def _checkpoints(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
                 reason="CheckpointUnusable",
                 message=f"the checkpoint of step {item.step} (attempt {item.attempt}) cannot be loaded: {item.message}",
             )
+    present = {(item.attempt, item.step) for item in new.checkpoints.items}
+    for item in never_deleted(old.checkpoints.items):
+        if (item.attempt, item.step) not in present:
+            yield Event(
+                type=WARNING,
+                reason="CheckpointUnusable",
+                message=f"the checkpoint of step {item.step} (attempt {item.attempt}) is gone; the operator did not "
+                "delete it",
+            )
+
+
+def deleted(checkpoints: Sequence[CheckpointRef], observation: Observation) -> Event:
+    """Told once it has happened: the one event that is not a turn of the status."""
+    state = observation.monitor.state
+    sizes = {item.ref: item.size_bytes for item in state.checkpoints} if state else {}
+    steps: dict[int, list[str]] = {}
+    for ref in checkpoints:
+        steps.setdefault(ref.attempt, []).append(str(ref.step))
+    named = "; ".join(f"{', '.join(each)} (attempt {attempt})" for attempt, each in steps.items())
+    size = sum(sizes.get(ref, 0) for ref in checkpoints) / 1e9
+    return Event(
+        type=NORMAL,
+        reason="CheckpointsDeleted",
+        message=f"checkpoints of steps {named}, {size:.3g} GB, are not needed any more",
+    )
 
 
 def _guardrails(old: PPOJobStatus, judgement: Judgement) -> Iterator[Event]:

@@ -1,6 +1,5 @@
 """What the rows and files of a job say, before anything is decided."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ppojob_contract.journal import RowKind
@@ -34,10 +33,6 @@ class Judgement:
     """Newest step row of the current attempt."""
     everything_judged: bool = False
     """All rows that the current attempt has written were read."""
-
-    def unwritten(self, written: Sequence[CheckpointRef]) -> tuple[CheckpointRef, ...]:
-        """Confirmed checkpoints that the claim does not know as such yet."""
-        return tuple(ref for ref in self.confirmed if ref not in written)
 
     @property
     def confirmed(self) -> tuple[CheckpointRef, ...]:

@@ -17,6 +17,7 @@ from ppojob_operator.api.v1alpha1.status import (
     Progress,
     Verdict,
 )
+from ppojob_operator.domain.best import best_checkpoints
 from ppojob_operator.domain.conditions import conditions
 from ppojob_operator.domain.counters import rollbacks_without_progress
 from ppojob_operator.domain.decisions import (
@@ -61,7 +62,7 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         return status.model_copy(update=update)
     attempt = _seen(observation, judgement, status.attempt)
     update["attempt"] = attempt
-    update["checkpoints"] = _checkpoints(status, judgement)
+    update["checkpoints"] = _checkpoints(observation, judgement)
     if judgement.last_row is not None or attempt.first_step is None or silent(observation.monitor):
         update["guardrails"] = [_guardrail(item, observation, attempt) for item in judgement.assessments]
     if judgement.last_row is not None:
@@ -96,12 +97,16 @@ def _seen(observation: Observation, judgement: Judgement, attempt: AttemptStatus
     return attempt.model_copy(update=update)
 
 
-def _checkpoints(status: PPOJobStatus, judgement: Judgement) -> Checkpoints:
-    if judgement.checkpoints is None:
+def _checkpoints(observation: Observation, judgement: Judgement) -> Checkpoints:
+    status, accepted = observation.job.status, observation.accepted
+    if judgement.checkpoints is None or accepted is None:
         return status.checkpoints
+    best = best_checkpoints(accepted.spec.checkpoints.keep_best, judgement.checkpoints, observation.monitor.rows)
     items = sorted(checkpoints(status, judgement), key=lambda item: (item.step, item.attempt))
     return Checkpoints(
-        confirmed=newest(status, judgement, CheckpointPhase.CONFIRMED), items=_bounded(items, MAX_CHECKPOINTS)
+        confirmed=newest(status, judgement, CheckpointPhase.CONFIRMED),
+        best=best[0] if best else None,
+        items=_bounded(items, MAX_CHECKPOINTS),
     )
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command, CommandKind
-from ppojob_contract.protocol import LockState, State, StepRow, Steps
+from ppojob_contract.protocol import Deletion, LockState, Refusal, State, StepRow, Steps
 from ppojob_operator.adapters import monitor as adapter
 from ppojob_operator.adapters.monitor import HttpMonitor
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
@@ -101,6 +101,18 @@ async def test_confirmed_checkpoints_are_put() -> None:
     async with serving(answering({}, 200, seen)) as client:
         await client.put_confirmed(ENDPOINT, [CheckpointRef(attempt=1, step=10)])
     assert await seen[0].json() == {"checkpoints": [{"attempt": 1, "step": 10}]}
+
+
+async def test_deletions_are_asked_for_with_the_token() -> None:
+    seen: list[web.Request] = []
+    refused = Refusal(ref=CheckpointRef(attempt=1, step=20), reason="it is the newest complete checkpoint")
+    answer = Deletion(deleted=(CheckpointRef(attempt=1, step=10),), refused=(refused,))
+    async with serving(answering(answer.to_json(), seen=seen)) as client:
+        refs = [CheckpointRef(attempt=1, step=10), CheckpointRef(attempt=1, step=20)]
+        assert await client.delete_checkpoints(ENDPOINT, refs) == answer
+    assert (seen[0].method, seen[0].path) == ("POST", "/v1/delete")
+    assert seen[0].headers["Authorization"] == "Bearer secret-token"
+    assert await seen[0].json() == {"checkpoints": [{"attempt": 1, "step": 10}, {"attempt": 1, "step": 20}]}
 
 
 async def test_nothing_is_changed_without_a_token() -> None:

@@ -32,7 +32,8 @@ async def test_a_healthy_run_succeeds_and_gives_its_cluster_back():
     assert conditions(world)["Complete"] == ("True", "Succeeded")
     assert world.status["progress"] == world.status["progress"] | {"step": 30, "totalSteps": 30, "percent": 100}
     assert world.status["checkpoints"]["confirmed"] == {"attempt": 1, "step": 30}
-    assert [ref.step for ref in world.confirmed] == [5, 10, 15, 20, 25, 30]
+    assert [ref.step for ref in world.confirmed] == [20, 25, 30]
+    assert conditions(world)["RollbackReady"] == ("True", "Confirmed")
     assert not world.clusters
     assert not world.ray_jobs
 
@@ -52,10 +53,8 @@ async def test_a_run_that_goes_bad_goes_back_to_its_last_confirmed_checkpoint(sp
     assert world.attempts[1].command.kind is command
     if command is CommandKind.STOP:
         assert not world.attempts[1].command.save, "a bad run's last step is not worth saving"
-    assert {item["phase"] for item in world.status["checkpoints"]["items"] if item["attempt"] == 1} == {
-        "Confirmed",
-        "Abandoned",
-    }
+    assert CheckpointRef(attempt=1, step=10) in world.checkpoints, "attempt 2 resumed from it"
+    assert CheckpointRef(attempt=1, step=15) in world.deleted, "abandoned, and the run is beyond it"
     assert world.overlaps == []
 
 

@@ -110,23 +110,23 @@ def _target(attempt: AttemptLayout) -> CheckpointRef | None:
 
 
 def _source(layout: JobLayout) -> CheckpointRef | None:
-    newest = _running(layout)
+    newest = _newest_without_outcome(layout)
     config: dict[str, Any] = (read_json(newest.config) if newest else None) or {}
     return CheckpointRef.from_json(config["resume"]) if config.get("resume") else None
 
 
 def _starting(layout: JobLayout) -> str | None:
-    newest = _running(layout)
-    if newest is None or newest.config.exists():
+    newest = _newest_without_outcome(layout)
+    if newest is None or not newest.started.exists() or newest.config.exists():
         return None
     return "an attempt is starting and has not said yet where from"
 
 
-def _running(layout: JobLayout) -> AttemptLayout | None:
-    """The newest attempt, unless it has an outcome (one that was killed counts as running until the next)."""
+def _newest_without_outcome(layout: JobLayout) -> AttemptLayout | None:
+    """The newest attempt, unless it has ended (one that was killed counts as running until the next)."""
     numbers = layout.attempts()
     newest = layout.attempt(numbers[-1]) if numbers else None
-    return newest if newest is not None and newest.started.exists() and not newest.outcome.exists() else None
+    return newest if newest is not None and not newest.outcome.exists() else None
 
 
 def _not_ours(layout: JobLayout, ref: CheckpointRef) -> str | None:

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import (
     FREE_FORM,
-    Count,
     Model,
     Name,
     ObjectName,
@@ -19,6 +18,7 @@ from ppojob_operator.api.v1alpha1.base import (
     list_map,
     rules,
 )
+from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints
 from ppojob_operator.api.v1alpha1.reward import Reward
 from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Rollout, Training
 
@@ -144,15 +144,6 @@ class Storage(Model):
     path: Annotated[
         str, Field(max_length=512, pattern=r"^([A-Za-z0-9][-._A-Za-z0-9]*(/[A-Za-z0-9][-._A-Za-z0-9]*)*)?$")
     ] = Field(default="", description="Folder on the volume, relative; each job has its own folder in it")
-
-
-class Checkpoints(Model):
-    """When to save and when to trust."""
-
-    every_steps: Count = Field(default=10, description="Steps between saves; the last step is always saved")
-    confirm_steps: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=5, description="Clean steps before and after a checkpoint that make it Confirmed"
-    )
 
 
 class GuardrailAction(StrEnum):
@@ -288,7 +279,9 @@ class PPOJobSpec(Model):
     rollout: Rollout = Field(default_factory=Rollout, description="Generation of responses")
     cluster: ClusterSpec = Field(default_factory=ClusterSpec, description="The Ray cluster")
     storage: Storage = Field(description="A POSIX volume for checkpoints, journals and samples")
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="When to save and when to trust")
+    checkpoints: Checkpoints = Field(
+        default_factory=Checkpoints, description="When to save, when to trust and what to keep"
+    )
     guardrails: Annotated[list[Guardrail], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
         default_factory=list, description="Bounds on figures of the run, judged at every step"
     )

@@ -47,6 +47,7 @@ class ConditionType(StrEnum):
     HEALTHY = "Healthy"
     COMPLETE = "Complete"
     FAILED = "Failed"
+    ROLLBACK_READY = "RollbackReady"
 
 
 class StatusCondition(StatusModel):
@@ -199,10 +200,17 @@ class CheckpointStatus(StatusModel):
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
+class BestCheckpoint(ResumePoint):
+    """A Confirmed checkpoint and what its validation said."""
+
+    value: str = Field(description="Of spec.checkpoints.keepBest.metric")
+
+
 class Checkpoints(StatusModel):
     """The newest checkpoints; the claim has them all."""
 
     confirmed: ResumePoint | None = None
+    best: BestCheckpoint | None = Field(default=None, description="By spec.checkpoints.keepBest")
     items: Annotated[list[CheckpointStatus], Field(max_length=50)] = Field(default_factory=list)
 
 
