@@ -1,6 +1,7 @@
 """The append-only record of an attempt: one JSON object a line.
 
-    {"kind": "step", "step": 12, "epoch": 0, "time": 1.7e9, "figures": {"kl": 0.01}, "verl": {"actor/lr": 1e-6}}
+    {"kind": "step", "step": 12, "epoch": 0, "time": 1.7e9, "figures": {"kl": 0.01}, "verl": {"actor/lr": 1e-6},
+     "batches": {"order": "4f1e...", "reshuffle": 0, "first": 11, "last": 11}}
     {"kind": "validation", "step": 20, "time": ..., "figures": {"validationReward": 0.4}, "verl": {...}}
     {"kind": "event", "step": 10, "time": ..., "event": "CheckpointSaved", "message": "..."}
 
@@ -16,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from ppojob_contract.data_plan import Batches
 from ppojob_contract.durable import sync_directory
 from ppojob_contract.numbers import number, plain
 
@@ -37,6 +39,8 @@ class Row:
     epoch: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
     verl: Mapping[str, float] = field(default_factory=dict)
+    batches: Batches | None = None
+    """Step rows: what was trained on; None in journals of earlier versions."""
     event: str = ""
     message: str = ""
 
@@ -50,11 +54,14 @@ class Row:
             row |= {"event": self.event, "message": self.message}
         else:
             row |= {"figures": dict(self.figures), "verl": dict(self.verl)}
+        if self.batches is not None:
+            row["batches"] = self.batches.to_json()
         return plain(row)  # type: ignore[no-any-return]
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Raises KeyError, TypeError or ValueError for what is not a row."""
+        batches = value.get("batches")
         return cls(
             kind=RowKind(value["kind"]),
             step=int(value["step"]),
@@ -62,6 +69,7 @@ class Row:
             epoch=int(value.get("epoch", 0)),
             figures=_numbers(value.get("figures", {})),
             verl=_numbers(value.get("verl", {})),
+            batches=Batches.from_json(batches) if batches else None,
             event=str(value.get("event", "")),
             message=str(value.get("message", "")),
         )

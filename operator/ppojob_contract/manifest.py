@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from ppojob_contract.data_plan import Batches
 from ppojob_contract.numbers import number
 
 NAME = "manifest.json"
@@ -39,6 +40,8 @@ class Manifest:
     settings: Mapping[str, float] = field(default_factory=dict)
     """Adjusted parameters in force when it was saved."""
     last_command: str | None = None
+    batches: Batches | None = None
+    """Of the step's journal row: where in the data's order the iterator in `data.pt` stands."""
 
     @property
     def size_bytes(self) -> int:
@@ -57,6 +60,7 @@ class Manifest:
             "state": dict(self.state),
             "settings": dict(self.settings),
             "lastCommand": self.last_command,
+            "batches": self.batches.to_json() if self.batches else None,
         }
 
     @classmethod
@@ -66,6 +70,7 @@ class Manifest:
         def numbers(values: dict[str, Any]) -> dict[str, float]:
             return {key: parsed for key, item in values.items() if (parsed := number(item)) is not None}
 
+        batches = value.get("batches")
         return cls(
             attempt=int(value["attempt"]),
             step=int(value["step"]),
@@ -78,6 +83,7 @@ class Manifest:
             state=numbers(value.get("state", {})),
             settings=numbers(value.get("settings", {})),
             last_command=value.get("lastCommand"),
+            batches=Batches.from_json(batches) if batches else None,
         )
 
 

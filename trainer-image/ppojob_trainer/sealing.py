@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ppojob_contract import manifest as manifests
+from ppojob_contract.data_plan import Batches
 from ppojob_contract.durable import read_json, sync_directory, write_json
 from ppojob_contract.manifest import Manifest
 from ppojob_trainer.errors import StorageError
@@ -20,6 +21,7 @@ def seal(
     state: Mapping[str, float],
     settings: Mapping[str, float],
     last_command: str | None,
+    batches: Batches | None = None,
 ) -> Manifest:
     """Puts the checkpoint's files on disk, then its manifest: torch.save leaves them in the page cache."""
     _sync(folder)
@@ -32,6 +34,7 @@ def seal(
         state=state,
         settings=settings,
         last_command=last_command,
+        batches=batches,
     )
     write_json(folder / manifests.NAME, manifest.to_json())
     return manifest

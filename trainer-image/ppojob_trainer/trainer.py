@@ -12,27 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import torch
 from omegaconf import open_dict
 from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from ppojob_contract import journal, names
+from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
-from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_contract.manifest import Manifest
-from ppojob_contract.numbers import number, plain
 from ppojob_contract.parameters import Parameter
-from ppojob_trainer import figures, sealing, settings
+from ppojob_trainer import sealing, settings
 from ppojob_trainer.attempt_files import AttemptFiles
-from ppojob_trainer.batch import read_samples, sessions
+from ppojob_trainer.data_order import DataOrder
 from ppojob_trainer.errors import ConfigError, DataError
 from ppojob_trainer.heartbeats import show_life
 from ppojob_trainer.mailbox import POLL_SECONDS, Mailbox
 from ppojob_trainer.plugin.registration import register_rollout
+from ppojob_trainer.records import Records
 from ppojob_trainer.workers import ActorWorker, CriticWorker
 
 REPLAY_POLL_SECONDS = 0.05
@@ -59,15 +57,17 @@ class JobTrainer(PPOTrainerSync):
 
     def __init__(self, config: Any) -> None:
         self.attempt = AttemptConfig.from_json(json.loads(os.environ[names.ENV_ATTEMPT]))
-        layout = JobLayout(Path(self.attempt.root)).attempt(self.attempt.attempt)
+        job = JobLayout(Path(self.attempt.root))
+        layout = job.attempt(self.attempt.attempt)
         self.files = AttemptFiles(layout)
         self.mailbox = Mailbox(layout, process="runner")
         self.ending: dict[str, Any] | None = None
         self.loaded: Manifest | None = None
         self.first_step = 0
-        self._last_figures: dict[str, float] = {}
+        self.data = DataOrder(self, job, lambda line: self.files.event(self.global_steps, "BatchesPassedOver", line))
+        self._data_said = ""
+        self.records = Records(self)
         self._unsealed: tuple[int, float] | None = None
-        self._iterator_state: Any = None
         show_life(self, self.files)
         super().__init__(config)
 
@@ -114,6 +114,7 @@ class JobTrainer(PPOTrainerSync):
         resume = self.attempt.resume
         if resume is None:
             super()._load_checkpoint()
+            self._data_said = self.data.position(self.attempt.data)
             return
         folder = Path(self.config.trainer.resume_from_path)
         self.loaded = sealing.verified(folder)
@@ -125,6 +126,7 @@ class JobTrainer(PPOTrainerSync):
             self._load_weights(folder)
         else:
             super()._load_checkpoint()
+        self._data_said = self.data.position(self.attempt.data, self.loaded, folder)
         self.first_step = self.global_steps
 
     def _load_weights(self, folder: Path) -> None:
@@ -140,7 +142,8 @@ class JobTrainer(PPOTrainerSync):
         source = self.attempt.resume.checkpoint if self.attempt.resume else None
         origin = f"attempt {source.attempt} step {source.step}" if source else "the initial weights"
         in_force = ", ".join(f"{name} {value:g}" for name, value in (rates | dict(self.attempt.settings)).items())
-        self.files.event(self.global_steps, "AttemptStarted", f"from {origin}; {in_force}")
+        said = "; ".join(filter(None, [f"from {origin}", in_force, self._data_said]))
+        self.files.event(self.global_steps, "AttemptStarted", said)
 
     def _apply_settings(self) -> dict[str, float]:
         """After every load, since a checkpoint brings back the rate it was saved with. Returns the rates in force."""
@@ -176,9 +179,11 @@ class JobTrainer(PPOTrainerSync):
     def on_step_begin(self) -> None:
         super().on_step_begin()
         self.files.beat()
-        if self.train_dataloader_it is not None:
-            self._iterator_state = self.train_dataloader.state_dict()
+        self.data.begin_step()
         self._leave_if_told()
+
+    def _fetch_one_gen_batch(self) -> Any:
+        return self.data.draw(super()._fetch_one_gen_batch)
 
     def _leave_if_told(self, *, at_most_every: float = 0.0) -> None:
         """Raises StopRequested where a signal or a command asks for it and this process is the one to act."""
@@ -203,55 +208,26 @@ class JobTrainer(PPOTrainerSync):
             self.checkpoint_manager.abort_replicas()
             self.checkpoint_manager.sleep_replicas()
             self._save_checkpoint()
-            # The batch under generation has left the iterator, but nothing has learnt from it.
-            torch.save(self._iterator_state, self.files.layout.checkpoint(step) / "data.pt")
+            self.data.take_back(self.files.layout.checkpoint(step))
             self._seal()
         self._shutdown_dump_executor()
         if stop.command:
             self.mailbox.acknowledge(stop.command, AckResult.DONE, step=step)
         self.ending = {"stopped": True, "step": step}
 
-    # ---- figures ---------------------------------------------------------------------------------------------------
+    # ---- records ---------------------------------------------------------------------------------------------------
 
     def _compute_metrics(
         self, batch: Any, metrics: dict[str, Any], timing_raw: dict[str, float], global_steps: int, epoch: int
     ) -> None:
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
-        verl = _numbers(metrics)
-        samples, kl = read_samples(batch)
-        rollout = self.config.actor_rollout_ref.rollout
-        self._last_figures = figures.step_figures(
-            verl,
-            samples,
-            missing=max(0, self.config.data.train_batch_size * rollout.n - sessions(batch)),
-            max_response_length=self.attempt.max_response_length,
-            grouped=rollout.n > 1,
-            devices=self._get_n_gpus_for_throughput(),
-            kl=kl,
-            device_memory=self._device_memory(),
-        )
-        own = {key: value for key, value in verl.items() if not key.startswith("val-")}
-        self._record(RowKind.STEP, global_steps, epoch, self._last_figures, own)
+        self.records.step(batch, metrics, global_steps, epoch)
         self._seal()
 
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = super()._validate()
-        verl = _numbers(metrics)
-        reward = figures.validation_reward(verl)
-        epoch = max(0, self.global_steps - 1) // self.steps_per_epoch
-        self._record(
-            RowKind.VALIDATION, self.global_steps, epoch, {} if reward is None else {"validationReward": reward}, verl
-        )
+        self.records.validation(metrics)
         return metrics
-
-    def _record(self, kind: RowKind, step: int, epoch: int, own: dict[str, float], verl: dict[str, float]) -> None:
-        row = Row(kind=kind, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl)
-        journal.append(self.files.layout.journal, row)
-        self.files.beat()
-
-    def _device_memory(self) -> float | None:
-        fractions = [value for value in self.actor_rollout_wg.device_memory_fraction() if value is not None]
-        return max(fractions, default=None)
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -266,7 +242,7 @@ class JobTrainer(PPOTrainerSync):
         if self._unsealed is None:
             return
         (step, seconds), self._unsealed = self._unsealed, None
-        begin = time.monotonic()
+        begin, row = time.monotonic(), self.records.last_step_row
         state = {}
         if self.config.algorithm.use_kl_in_reward:
             state[Parameter.KL_COEFFICIENT.value] = float(self.kl_ctrl_in_reward.value)
@@ -275,10 +251,11 @@ class JobTrainer(PPOTrainerSync):
             attempt=self.attempt.attempt,
             step=step,
             world_size=self._world_size,
-            figures=self._last_figures,
+            figures=row.figures if row else {},
             state=state,
             settings=self.attempt.settings,
             last_command=None,
+            batches=row.batches if row else None,
         )
         seconds += time.monotonic() - begin
         self.files.event(step, "CheckpointSaved", f"{manifest.size_bytes} bytes in {seconds:.2f} s")
@@ -289,9 +266,3 @@ class JobTrainer(PPOTrainerSync):
     @property
     def _world_size(self) -> int:
         return self.attempt.nodes * self.attempt.devices_per_node
-
-
-def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """Those of verl's metrics that are numbers (some are tables)."""
-    scalars = {key: number(plain(value)) for key, value in metrics.items() if not isinstance(value, str | dict | list)}
-    return {key: value for key, value in scalars.items() if value is not None}

@@ -6,6 +6,7 @@ from typing import Any
 
 from ppojob_contract import journal
 from ppojob_contract.attempt import AttemptConfig, Resume
+from ppojob_contract.data_plan import Batches
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout, JobLayout
@@ -50,10 +51,16 @@ def started(job: JobLayout, attempt: int) -> AttemptLayout:
     return layout
 
 
-def step_row(layout: AttemptLayout, step: int, figures: dict[str, float] | None = None, **verl: float) -> None:
+def step_row(
+    layout: AttemptLayout,
+    step: int,
+    figures: dict[str, float] | None = None,
+    batches: Batches | None = None,
+    **verl: float,
+) -> None:
     own = {"kl": step / 100, "rewardMean": 0.5, "stepSeconds": 1.5} | (figures or {})
     keys = {"perf/total_num_tokens": 100.0, "timing_s/gen": 0.5, "timing_s/save_checkpoint": 0.25, "actor/odd": 7.0}
-    row = Row(kind=RowKind.STEP, step=step, time=1000.0 + step, figures=own, verl=keys | verl)
+    row = Row(kind=RowKind.STEP, step=step, time=1000.0 + step, figures=own, verl=keys | verl, batches=batches)
     journal.append(layout.journal, row)
 
 

@@ -1,0 +1,72 @@
+# mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
+"""What a step and a validation leave in the journal."""
+
+import time
+from typing import Any
+
+from ppojob_contract import journal
+from ppojob_contract.journal import Row, RowKind
+from ppojob_contract.numbers import number, plain
+from ppojob_trainer import figures
+from ppojob_trainer.batch import read_samples, sessions
+
+
+class Records:
+    """Writes the rows of one trainer, into the journal of the attempt that it runs at the time."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self.last_step_row: Row | None = None
+
+    def step(self, batch: Any, metrics: dict[str, Any], step: int, epoch: int) -> None:
+        """`metrics` are verl's, whole."""
+        trainer, verl = self._trainer, _numbers(metrics)
+        samples, kl = read_samples(batch)
+        rollout = trainer.config.actor_rollout_ref.rollout
+        own = figures.step_figures(
+            verl,
+            samples,
+            missing=max(0, trainer.config.data.train_batch_size * rollout.n - sessions(batch)),
+            max_response_length=trainer.attempt.max_response_length,
+            grouped=rollout.n > 1,
+            devices=trainer._get_n_gpus_for_throughput(),  # noqa: SLF001 - verl's
+            kl=kl,
+            device_memory=self._device_memory(),
+        )
+        self.last_step_row = self._write(
+            Row(
+                kind=RowKind.STEP,
+                step=step,
+                time=time.time(),
+                epoch=epoch,
+                figures=own,
+                verl={key: value for key, value in verl.items() if not key.startswith("val-")},
+                batches=trainer.data.drawn,
+            )
+        )
+
+    def validation(self, metrics: dict[str, Any]) -> None:
+        """`metrics` are those of verl's validation."""
+        trainer, verl = self._trainer, _numbers(metrics)
+        step, reward = trainer.global_steps, figures.validation_reward(verl)
+        own = {} if reward is None else {"validationReward": reward}
+        epoch = max(0, step - 1) // trainer.steps_per_epoch
+        self._write(
+            Row(kind=RowKind.VALIDATION, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl),
+        )
+
+    def _write(self, row: Row) -> Row:
+        files = self._trainer.files
+        journal.append(files.layout.journal, row)
+        files.beat()
+        return row
+
+    def _device_memory(self) -> float | None:
+        fractions = [value for value in self._trainer.actor_rollout_wg.device_memory_fraction() if value is not None]
+        return max(fractions, default=None)
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    """Those of verl's metrics that are numbers (some are tables)."""
+    scalars = {key: number(plain(value)) for key, value in metrics.items() if not isinstance(value, str | dict | list)}
+    return {key: value for key, value in scalars.items() if value is not None}
