@@ -25,6 +25,7 @@ def order(reshuffle: int) -> Order:
         max_prompt_length=8,
         batch_size=2,
         shuffle=True,
+        loader_processes=False,
         data_seed=1,
         reshuffle=reshuffle,
     )

@@ -4,6 +4,7 @@ The order is the sequence of batches that verl's iterator yields, through the en
 numbers are kept here: a checkpoint's manifest has the step's, and `data.pt` the iterator's own state.
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -31,14 +32,16 @@ class Order:
     max_prompt_length: int
     batch_size: int
     shuffle: bool
+    loader_processes: bool
+    """Whether data is loaded in processes of its own: torchdata then draws another order from the same seed."""
     data_seed: int
     reshuffle: int = 0
 
     @property
     def name(self) -> str:
         """Equal for equal sequences."""
-        facts = [list(self.files), self.rows, self.max_prompt_length, self.batch_size, self.shuffle, self.seed]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_NAME_LENGTH]
+        facts = dataclasses.asdict(self) | {"files": list(self.files)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:_NAME_LENGTH]
 
     @property
     def seed(self) -> int:

@@ -68,6 +68,7 @@ class DataOrder:
             max_prompt_length=int(data.max_prompt_length),
             batch_size=int(data.get("gen_batch_size", None) or data.train_batch_size),
             shuffle=bool(data.shuffle),
+            loader_processes=int(data["dataloader_num_workers"]) > 0,
             data_seed=int(data.seed),
             reshuffle=reshuffle,
         )

@@ -10,7 +10,15 @@ from ppojob_contract.layout import JobLayout
 from ppojob_contract.manifest import Manifest
 from ppojob_trainer.batches import Feed, Order, beginning, find
 
-ORDER = Order(files=["/a.parquet"], rows=256, max_prompt_length=48, batch_size=16, shuffle=True, data_seed=42)
+ORDER = Order(
+    files=["/a.parquet"],
+    rows=256,
+    max_prompt_length=48,
+    batch_size=16,
+    shuffle=True,
+    loader_processes=False,
+    data_seed=42,
+)
 
 
 def manifest(step: int, batches: Batches | None) -> Manifest:
@@ -33,6 +41,7 @@ def test_an_order_is_named_by_all_that_makes_it() -> None:
         changed(max_prompt_length=47),
         changed(batch_size=8),
         changed(shuffle=False),
+        changed(loader_processes=True),
         changed(data_seed=43),
         changed(reshuffle=1),
         changed(reshuffle=2),
