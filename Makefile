@@ -46,7 +46,7 @@ unit: setup ## Tests that need nothing but Python
 golden: setup ## Rewrite the golden files from what is rendered now
 	$(PYTEST) -q tests/golden --update-golden
 
-generate: setup ## Rewrite what is generated: CRD, chart's copy of it, reference pages
+generate: setup ## Rewrite what is generated: CRD, chart's copy of it, reference pages, alerts, dashboards
 	$(BIN)/python -m ppojob_operator.codegen
 
 verify-generated: setup ## Are generated files current?

@@ -145,6 +145,16 @@ FROM_FIGURES = (
     Metric("ppojob_validation_reward", _G, "Reward of the last validation", JOB_LABELS, (("validationReward",),)),
 )
 
+
+def of_figure(figure: str) -> tuple[Metric, dict[str, str]]:
+    """The metric that exports a figure, and the labels of its series there. Raises KeyError."""
+    for metric in FROM_FIGURES:
+        for name, *values in metric.figures:
+            if name == figure:
+                return metric, dict(zip(metric.labels[len(JOB_LABELS) :], values, strict=True))
+    raise KeyError(figure)
+
+
 TRAINER_METRICS = (
     STEP,
     ATTEMPT,

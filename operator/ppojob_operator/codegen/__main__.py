@@ -9,6 +9,10 @@ import yaml
 
 from ppojob_operator.codegen import chart
 from ppojob_operator.codegen.crd import SIZE_LIMIT_BYTES, custom_resource_definition
+from ppojob_operator.codegen.monitoring.dashboards import DASHBOARDS
+from ppojob_operator.codegen.monitoring.grafana import to_json
+from ppojob_operator.codegen.monitoring.reference import alerts_page
+from ppojob_operator.codegen.monitoring.rule_file import rule_groups
 from ppojob_operator.codegen.reference import fields_page, figures_page, metrics_page, permissions_page
 from ppojob_operator.codegen.schema import UnsupportedSchema
 
@@ -17,6 +21,8 @@ CHART_COPY = "charts/ppojob-operator/files/rlhf.dev_ppojobs.yaml"
 """Helm reads nothing outside a chart."""
 CHART_README = "charts/ppojob-operator/README.md"
 CHART_VALUES = "charts/ppojob-operator/values.yaml"
+DASHBOARDS_FOLDER = "charts/ppojob-operator/files/dashboards"
+RULES_FILE = "charts/ppojob-operator/files/rules.yaml"
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -31,7 +37,7 @@ class _Plain(yaml.SafeDumper):
 def generated() -> dict[str, str]:
     """Content of every generated file by its path in the repository. Raises UnsupportedSchema."""
     crd = custom_resource_definition()
-    text = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
+    text = _yaml(crd)
     if len(text.encode()) > SIZE_LIMIT_BYTES:
         raise UnsupportedSchema(f"the CRD has {len(text.encode())} bytes, more than {SIZE_LIMIT_BYTES}")
     root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -39,6 +45,7 @@ def generated() -> dict[str, str]:
     return {
         CRD_FILE: crd_file,
         CHART_COPY: crd_file,
+        RULES_FILE: f"# Generated from the code: change it, then run `make generate`.\n{_yaml(rule_groups())}",
         "docs/fields.md": fields_page(root),
         "docs/figures.md": figures_page(),
         "docs/metrics.md": metrics_page(),
@@ -47,7 +54,13 @@ def generated() -> dict[str, str]:
             (REPOSITORY / CHART_README).read_text(encoding="utf-8"),
             (REPOSITORY / CHART_VALUES).read_text(encoding="utf-8"),
         ),
+        "docs/alerts.md": alerts_page(),
+        **{f"{DASHBOARDS_FOLDER}/{name}.json": to_json(dashboard) for name, dashboard in DASHBOARDS.items()},
     }
+
+
+def _yaml(value: Any) -> str:
+    return yaml.dump(value, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

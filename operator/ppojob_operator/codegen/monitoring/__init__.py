@@ -1,0 +1,1 @@
+"""Rules, alerts and dashboards: all queries are built from the declared metrics, so that none can name another."""
