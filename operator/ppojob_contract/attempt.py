@@ -17,6 +17,26 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    """What is kept of the samples."""
+
+    every_steps: int = 10
+    keep_last: int = 200
+    validation: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {"everySteps": self.every_steps, "keepLast": self.keep_last, "validation": self.validation}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(
+            every_steps=int(value.get("everySteps", 10)),
+            keep_last=int(value.get("keepLast", 200)),
+            validation=bool(value.get("validation", True)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptConfig:
     """One attempt of one job. A number names one configuration for ever."""
 
@@ -41,6 +61,7 @@ class AttemptConfig:
     """Adjusted parameters, absolute, by their name in the API; set after every load."""
     resume: Resume | None = None
     data: DataPlan = field(default_factory=DataPlan)
+    samples: SampleSettings = field(default_factory=SampleSettings)
     graceful_stop_seconds: int = 120
     startup_timeout_seconds: int = 1800
     step_timeout_seconds: int = 3600
@@ -64,6 +85,7 @@ class AttemptConfig:
             if self.resume is None
             else {**self.resume.checkpoint.to_json(), "weightsOnly": self.resume.weights_only},
             "data": self.data.to_json(),
+            "samples": self.samples.to_json(),
             "gracefulStopSeconds": self.graceful_stop_seconds,
             "startupTimeoutSeconds": self.startup_timeout_seconds,
             "stepTimeoutSeconds": self.step_timeout_seconds,
@@ -91,6 +113,7 @@ class AttemptConfig:
             if resume
             else None,
             data=DataPlan.from_json(value.get("data", {})),
+            samples=SampleSettings.from_json(value.get("samples", {})),
             graceful_stop_seconds=int(value["gracefulStopSeconds"]),
             startup_timeout_seconds=int(value["startupTimeoutSeconds"]),
             step_timeout_seconds=int(value["stepTimeoutSeconds"]),

@@ -57,6 +57,16 @@ class AttemptLayout:
         return self.folder / "outcome.json"
 
     @property
+    def samples(self) -> Path:
+        """`train/` and `validation/`, a file a step."""
+        return self.folder / "samples"
+
+    @property
+    def incident(self) -> Path:
+        """Samples of the steps that led to a rollback; an attempt ends by one rollback at most."""
+        return self.folder / "incident"
+
+    @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 

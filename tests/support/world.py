@@ -297,7 +297,11 @@ class World:
             return
         resume = Resume(checkpoint=command.target)
         config = dataclasses.replace(
-            attempt.config, attempt=command.next_attempt, settings=command.settings, resume=resume
+            attempt.config,
+            attempt=command.next_attempt,
+            settings=command.settings,
+            resume=resume,
+            data=command.data,
         )
         after = Attempt(config=config, head_uid=attempt.head_uid, job_attempt=attempt.job_attempt)
         after.step, after.silence, after.running = command.target.step, self.start_seconds, False

@@ -7,6 +7,7 @@ from typing import assert_never
 from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.controller.observe import Observer
+from ppojob_operator.domain.data_plan import plan
 from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
@@ -74,6 +75,7 @@ class Actor:
                         attempt=decision.number,
                         resume=decision.resume,
                         adjustments=decision.adjustments,
+                        data=plan(decision.data),
                     )
                 )
             case _:

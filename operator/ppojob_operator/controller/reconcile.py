@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ppojob_contract.mailbox import Command
+from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, ResumePoint
 from ppojob_operator.controller.act import Actor
@@ -148,6 +149,8 @@ def _short(value: object) -> str:
             return f"{attempt}/{step}"
         case tuple():
             return ",".join(_short(item) for item in value) or "-"
+        case DataPlanStatus(skip=skip, reshuffle=reshuffle):
+            return f"{len(skip)} left out, reshuffle {reshuffle}"
         case ParameterValue(parameter=parameter, value=number):
             return f"{parameter.value}:{number:g}"
         case Command(id=name):

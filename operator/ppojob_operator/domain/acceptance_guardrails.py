@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator
 
+from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.figures import FIGURES, Need
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.spec import Adjustment, Condition, Device, Guardrail, GuardrailAction, PPOJobSpec
@@ -29,10 +30,11 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     if not acting:
         yield Problem(field="spec.guardrails", message="unguarded: no guardrail rolls this run back")
         return
-    if not spec.rollback.adjust:
+    if not spec.rollback.adjust and spec.rollback.data is DataOrder.REPLAY:
         yield Problem(
             field="spec.rollback.adjust",
-            message="nothing changes at a rollback, so the run may repeat itself: adjust LearningRate, for example",
+            message="nothing changes at a rollback, so the run may repeat itself: adjust LearningRate, for example, or "
+            "set spec.rollback.data to SkipFailing",
         )
     total, first = spec.training.total_steps, spec.checkpoints.every_steps
     if first + spec.checkpoints.confirm_steps > total:

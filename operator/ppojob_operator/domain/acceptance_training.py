@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.managed import managed_reason
 from ppojob_operator.api.v1alpha1.reward import RewardTerm, RuleType
 from ppojob_operator.api.v1alpha1.spec import Device, Override, PPOJobSpec
@@ -106,6 +107,9 @@ def _data(spec: PPOJobSpec) -> Iterator[Problem]:
             if not path.startswith("/"):
                 message = "must be an absolute path in the trainer's pods (the claim is at /ppojob/storage)"
                 yield Problem(field=f"spec.data.{name}[{index}]", message=message)
+    if spec.rollback.data is DataOrder.RESHUFFLE and not spec.data.shuffle:
+        message = "Reshuffle needs spec.data.shuffle: true; without it there is one order only"
+        yield Problem(field="spec.rollback.data", message=message)
 
 
 def _term(term: RewardTerm, path: str) -> Iterator[Problem]:

@@ -1,10 +1,11 @@
 """What can be decided: a closed union. Each is recorded in the status before it is acted on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ppojob_contract.mailbox import Command
 from ppojob_contract.outcomes import ExitClass
+from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint
 
 POLL = timedelta(seconds=10)
@@ -106,6 +107,7 @@ class StartAttempt:
     head_uid: str
     resume: ResumePoint | None
     adjustments: tuple[ParameterValue, ...] = ()
+    data: DataPlanStatus = field(default_factory=DataPlanStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,10 @@ def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
             reason="AttemptStarted",
             message=f"attempt {after.number} starts {source}{where}{_with(new.adjustments)}",
         )
+        if after.data_anew:
+            why = "the data is shuffled anew" if after.data.reshuffle else "data or batchSize changed"
+            message = f"attempt {after.number} begins at the beginning of its data's order: {why}"
+            yield Event(type=NORMAL, reason="DataOrderBegins", message=message)
     elif before.first_step is None and after.first_step is not None:
         seconds = (after.first_step - after.created).total_seconds()
         yield Event(

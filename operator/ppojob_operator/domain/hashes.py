@@ -38,6 +38,20 @@ def training_hash(spec: PPOJobSpec) -> str:
     )
 
 
+def data_hash(spec: PPOJobSpec) -> str:
+    """Another one makes the order of the prompts another one: a checkpoint's place in it means nothing any more."""
+    data = spec.data
+    return _hash(
+        {
+            "train": data.train,
+            "maxPromptLength": data.max_prompt_length,
+            "seed": data.seed,
+            "shuffle": data.shuffle,
+            "batchSize": spec.training.batch_size,
+        }
+    )
+
+
 def cluster_hash(spec: PPOJobSpec) -> str:
     """Another one needs a new RayCluster: what is in its pods, reward functions' ConfigMaps included."""
     trainer = spec.trainer

@@ -12,6 +12,7 @@ from ppojob_contract.mailbox import AckResult, CheckpointRef, Claimant, Command,
 from ppojob_contract.protocol import AttemptState
 from ppojob_operator.api.v1alpha1.spec import RollbackMode
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind, RollbackPath
+from ppojob_operator.domain.data_plan import plan
 from ppojob_operator.domain.decisions import Decision, GoCold, Revoke, RollBackInPlace, SwitchAttempt, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -94,6 +95,7 @@ def command(current: Intent) -> Command:
         target=CheckpointRef(attempt=current.resume.attempt, step=current.resume.step),
         settings={item.parameter.value: item.value for item in current.adjustments},
         next_attempt=current.next_attempt,
+        data=plan(current.data),
     )
 
 

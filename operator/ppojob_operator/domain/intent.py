@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from ppojob_operator.api.v1alpha1.status import Intent, IntentKind, ParameterValue, ResumePoint, RollbackPath
+from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
+from ppojob_operator.api.v1alpha1.status import (
+    Intent,
+    IntentKind,
+    ParameterValue,
+    ResumePoint,
+    RollbackPath,
+)
 from ppojob_operator.domain.observation import Observation
 
 NEXT_ATTEMPT = frozenset({IntentKind.ROLLBACK, IntentKind.RESTART, IntentKind.SPEC_CHANGE})
@@ -20,6 +27,7 @@ def intent(
     guardrail: str | None = None,
     replace_cluster: bool = False,
     path: RollbackPath | None = None,
+    data: DataPlanStatus | None = None,
 ) -> Intent:
     """A new intent about the current attempt. Its id names it for ever: kind and the attempt that it ends."""
     attempt = observation.job.status.attempt
@@ -39,4 +47,5 @@ def intent(
         next_attempt=last + 1 if kind in NEXT_ATTEMPT else None,
         resume=resume,
         adjustments=list(adjustments),
+        data=data or DataPlanStatus(),
     )

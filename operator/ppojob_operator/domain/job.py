@@ -28,6 +28,11 @@ class AcceptedJob:
         return hashes.cluster_hash(self.spec)
 
     @cached_property
+    def data_hash(self) -> str:
+        """Differs when an edit makes the order of the data another one."""
+        return hashes.data_hash(self.spec)
+
+    @cached_property
     def spec_hash(self) -> str:
         """Names the spec as a whole."""
         return hashes.spec_hash(self.spec)

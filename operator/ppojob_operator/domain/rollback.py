@@ -2,6 +2,7 @@
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, RollbackPath
 from ppojob_operator.domain.counters import rollbacks_without_progress
+from ppojob_operator.domain.data_plan import after_breach, describe
 from ppojob_operator.domain.decisions import Begin, Decision
 from ppojob_operator.domain.hot import possible
 from ppojob_operator.domain.intent import intent
@@ -38,16 +39,19 @@ def roll_back(
             f"{what}; {rollbacks} rollbacks brought no later confirmed checkpoint (spec.rollback.limit is {limit})",
             guardrail=breach.guardrail.name,
         )
+    data = after_breach(status, accepted, breach)
     return Begin(
         intent=intent(
             observation,
             IntentKind.ROLLBACK,
             reason="GuardrailBreached",
-            message=f"{what}; back to step {target.step} of attempt {target.attempt}",
+            message=f"{what}; back to step {target.step} of attempt {target.attempt}; "
+            + describe(accepted.spec.rollback.data, data),
             guardrail=breach.guardrail.name,
             step=breach.step,
             resume=target,
             adjustments=adjusted(accepted.spec, status.adjustments),
+            data=data,
             replace_cluster=replace_cluster,
             path=RollbackPath.HOT if possible(observation, accepted, judgement) else RollbackPath.COLD,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
+from ppojob_operator.domain.data_plan import next_plan
 from ppojob_operator.domain.decisions import CreateCluster, Decision, StartAttempt
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
@@ -54,4 +55,5 @@ def start(
         head_uid=head.uid,
         resume=target or restart_point(status, judgement),
         adjustments=in_force(accepted.spec, adjustments),
+        data=next_plan(status, accepted),
     )

@@ -167,6 +167,7 @@ def _never_submitted(observation: Observation, accepted: AcceptedJob, attempt: A
         head_uid=attempt.head_uid,
         resume=attempt.resume,
         adjustments=in_force(accepted.spec, observation.job.status.adjustments),
+        data=attempt.data,
     )
 
 

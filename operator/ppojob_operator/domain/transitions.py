@@ -10,6 +10,7 @@ from ppojob_operator.api.v1alpha1.status import (
     PPOJobStatus,
     RollbackPath,
 )
+from ppojob_operator.domain.data_plan import begins_anew
 from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
@@ -171,6 +172,8 @@ def _switched(observation: Observation, status: PPOJobStatus, number: int) -> PP
         cause=current.kind,
         resume=current.resume,
         training_hash=before.training_hash,
+        data_hash=before.data_hash,
+        data=current.data,
         created=current.commanded or observation.now,
         job_uid=before.job_uid,
         carried_by=before.carrier,
@@ -190,6 +193,8 @@ def _started(observation: Observation, status: PPOJobStatus, decision: StartAtte
         cause=status.intent.kind if status.intent else None,
         resume=decision.resume,
         training_hash=observation.accepted.training_hash,
+        data_hash=observation.accepted.data_hash,
+        data=decision.data,
         created=observation.now,
     )
     return _begun_attempt(status, attempt, decision.adjustments)
@@ -198,7 +203,7 @@ def _started(observation: Observation, status: PPOJobStatus, decision: StartAtte
 def _begun_attempt(status: PPOJobStatus, attempt: AttemptStatus, adjustments: Sequence[ParameterValue]) -> PPOJobStatus:
     return status.model_copy(
         update={
-            "attempt": attempt,
+            "attempt": attempt.model_copy(update={"data_anew": begins_anew(status, attempt)}),
             "intent": None,
             "outcome": None,
             "adjustments": list(adjustments),

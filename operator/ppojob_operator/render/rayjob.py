@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ppojob_contract.attempt import AttemptConfig, Resume
+from ppojob_contract.attempt import AttemptConfig, Resume, SampleSettings
+from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
 from ppojob_operator.api.v1alpha1.reward import RewardTerm
@@ -14,6 +15,8 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render import names, objects, pods, verl
 from ppojob_operator.render.raycluster import API_VERSION
 
+NOTHING_LEFT_OUT = DataPlan()
+
 
 def render_attempt(
     job: AcceptedJob,
@@ -22,11 +25,12 @@ def render_attempt(
     attempt: int,
     resume: ResumePoint | None,
     adjustments: Sequence[ParameterValue],
+    data: DataPlan = NOTHING_LEFT_OUT,
 ) -> dict[str, Any]:
     """`<base>-a<attempt>`, to be created once."""
     base = names.base(job.name, job.uid)
     name = names.job_name(base, attempt)
-    config = attempt_config(job, attempt=attempt, resume=resume, adjustments=adjustments)
+    config = attempt_config(job, attempt=attempt, resume=resume, adjustments=adjustments, data=data)
     return {
         "apiVersion": API_VERSION,
         "kind": "RayJob",
@@ -45,7 +49,12 @@ def render_attempt(
 
 
 def attempt_config(
-    job: AcceptedJob, *, attempt: int, resume: ResumePoint | None, adjustments: Sequence[ParameterValue]
+    job: AcceptedJob,
+    *,
+    attempt: int,
+    resume: ResumePoint | None,
+    adjustments: Sequence[ParameterValue],
+    data: DataPlan = NOTHING_LEFT_OUT,
 ) -> AttemptConfig:
     """All that the trainer is told."""
     spec = job.spec
@@ -65,6 +74,12 @@ def attempt_config(
         nodes=spec.cluster.nodes,
         settings={item.parameter.value: item.value for item in adjustments},
         resume=Resume(checkpoint=checkpoint) if checkpoint else None,
+        data=data,
+        samples=SampleSettings(
+            every_steps=spec.samples.train_every_steps,
+            keep_last=spec.samples.keep_last,
+            validation=spec.samples.validation,
+        ),
         graceful_stop_seconds=spec.graceful_stop_seconds,
         startup_timeout_seconds=spec.failure_policy.startup_timeout_seconds,
         step_timeout_seconds=spec.failure_policy.step_timeout_seconds,

@@ -174,6 +174,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     # data and rewards
     ({"data": data(train=["train.parquet"])}, "spec.data.train[0]", "absolute"),
+    ({"data": data(shuffle=False), "rollback": {"data": "Reshuffle"}}, "spec.rollback.data", "shuffle: true"),
     ({"data": data(train=["/data/${oc.env:HOME}"])}, "spec.data.train", "${"),
     ({"reward": term()}, TERM, "exactly one"),
     ({"reward": term(rule={"type": "GSM8K"}, model={"path": "/m"})}, TERM, "exactly one"),
@@ -260,7 +261,9 @@ def test_accepted(name: str) -> None:
 def test_warnings() -> None:
     assert "unguarded" in warnings()["spec.guardrails"]
     assert "unguarded" in warnings(guardrails=[raw_guardrail(dryRun=True)])["spec.guardrails"]
-    assert "repeat itself" in warnings(guardrails=[raw_guardrail()])["spec.rollback.adjust"]
+    replay = {"data": "Replay"}
+    assert "repeat itself" in warnings(guardrails=[raw_guardrail()], rollback=replay)["spec.rollback.adjust"]
+    assert "spec.rollback.adjust" not in warnings(guardrails=[raw_guardrail()])
     assert warnings(guardrails=[raw_guardrail()], rollback=adjusting()) == {}
     late = warnings(guardrails=[raw_guardrail()], rollback=adjusting(), checkpoints={"everySteps": 30})
     assert "no target" in late["spec.checkpoints.everySteps"]

@@ -18,6 +18,12 @@ class Model(BaseModel):
     model_config = ConfigDict(alias_generator=_wire_name, populate_by_name=True, extra="forbid", frozen=True)
 
 
+class StatusModel(Model):
+    """Status fields of a later version are passed over, so that an operator can be downgraded."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 def rules(*entries: tuple[str, str] | tuple[str, str, str]) -> dict[str, Any]:
     """CEL validations for a schema: (rule, message that names the fix[, path of the field to blame])."""
     found = []

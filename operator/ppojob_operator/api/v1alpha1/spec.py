@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import (
     FREE_FORM,
@@ -20,6 +21,7 @@ from ppojob_operator.api.v1alpha1.base import (
 )
 from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints
 from ppojob_operator.api.v1alpha1.reward import Reward
+from ppojob_operator.api.v1alpha1.samples import Samples
 from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Rollout, Training
 
 DEFAULT_KL_TARGET = 0.1
@@ -216,13 +218,19 @@ class RollbackPolicy(Model):
     limit: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=3, description="Rollbacks without a later checkpoint being confirmed in between"
     )
+    data: DataOrder = Field(
+        default=DataOrder.SKIP_FAILING,
+        description="SkipFailing: the batches of the steps that went bad, and of the step before, are left out; Replay:"
+        " they come again; Reshuffle: all data in another order, from its beginning (docs/data-and-samples.md)",
+    )
     grace_steps: Whole = Field(default=3, description="Steps after a resume in which Rollback guardrails only warn")
     path: RollbackMode = Field(
         default=RollbackMode.AUTO,
         description="Auto: in the running trainer where possible, which takes seconds; Cold: by a new start of it",
     )
     adjust: Annotated[list[Adjustment], Field(max_length=8, json_schema_extra=list_map("parameter"))] = Field(
-        default_factory=list, description="Parameters to change; without any the run may repeat itself"
+        default_factory=list,
+        description="Parameters to change; without any, and with data Replay, the run may repeat itself",
     )
 
 
@@ -286,4 +294,7 @@ class PPOJobSpec(Model):
         default_factory=list, description="Bounds on figures of the run, judged at every step"
     )
     rollback: RollbackPolicy = Field(default_factory=RollbackPolicy, description="How a run that went bad goes on")
+    samples: Samples = Field(
+        default_factory=Samples, description="What is kept of prompts, responses and rewards (docs/data-and-samples.md)"
+    )
     failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="What a crash leads to")

@@ -4,17 +4,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.parameters import Parameter
-from ppojob_operator.api.v1alpha1.base import Model, list_map
-
-
-class StatusModel(Model):
-    """Status fields of a later version are passed over, so that an operator can be downgraded."""
-
-    model_config = ConfigDict(extra="ignore")
+from ppojob_operator.api.v1alpha1.base import StatusModel, list_map
+from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 
 
 class Phase(StrEnum):
@@ -112,6 +107,7 @@ class Intent(StatusModel):
     next_attempt: int | None = None
     resume: ResumePoint | None = None
     adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
+    data: DataPlanStatus = Field(default_factory=DataPlanStatus, description="Of the next attempt, where a rollback")
 
 
 class AttemptStatus(StatusModel):
@@ -123,6 +119,11 @@ class AttemptStatus(StatusModel):
     cause: IntentKind | None = Field(default=None, description="What the attempt before it was ended for")
     resume: ResumePoint | None = None
     training_hash: str = ""
+    data_hash: str = Field(default="", description="Of what the order of the prompts follows from")
+    data: DataPlanStatus = Field(default_factory=DataPlanStatus, description="Which prompts it gets")
+    data_anew: bool = Field(
+        default=False, description="The order of its data began anew: it is not that of the checkpoint it began from"
+    )
     created: datetime
     job_uid: str | None = Field(default=None, description="Its RayJob, once seen")
     carried_by: int | None = Field(
