@@ -21,6 +21,9 @@ from ppojob_contract.data_plan import Batches
 from ppojob_contract.durable import sync_directory
 from ppojob_contract.numbers import number, plain
 
+CHECKPOINT_SAVED = "CheckpointSaved"
+"""Event of a checkpoint that is whole, at its step."""
+
 
 class RowKind(StrEnum):
     STEP = "step"

@@ -229,9 +229,9 @@ CONFIRMATION_WINDOW = Metric(
 VERDICT = Metric(
     "ppojob_guardrail_verdict",
     _G,
-    "0 Healthy, 1 Breached, 2 Inconclusive, 3 Waiting",
-    (*JOB_LABELS, "guardrail"),
-    combinations=32,
+    "0 Healthy, 1 Breached, 2 Inconclusive, 3 Waiting; with dry_run true the action is what would have been done",
+    (*JOB_LABELS, "guardrail", "action", "dry_run"),
+    combinations=128,
 )
 RECONCILE_ERRORS = Metric(
     "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=5

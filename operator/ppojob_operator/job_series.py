@@ -16,8 +16,8 @@ from ppojob_contract import metrics
 from ppojob_contract.metrics import FROM_STATUS, Metric, MetricType
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import Phase, PPOJobStatus, Verdict
-from ppojob_operator.domain.checkpoints import window
 from ppojob_operator.domain.goodput import held_seconds
+from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.ports import Key
 
 VERDICT_VALUES: Final = {Verdict.HEALTHY: 0, Verdict.BREACHED: 1, Verdict.INCONCLUSIVE: 2, Verdict.WAITING: 3}
@@ -114,4 +114,5 @@ def _of_status(status: PPOJobStatus, now: datetime) -> Iterator[Sample]:
     for state, count in Counter(item.phase.value for item in status.checkpoints.items).items():
         yield metrics.CHECKPOINTS, (state,), count
     for guardrail in status.guardrails:
-        yield metrics.VERDICT, (guardrail.name,), VERDICT_VALUES[guardrail.verdict]
+        labels = (guardrail.name, guardrail.action.value, str(guardrail.dry_run).lower())
+        yield metrics.VERDICT, labels, VERDICT_VALUES[guardrail.verdict]

@@ -106,8 +106,36 @@ ADAPTIVE_GRPO = {
 }
 LOSS = {"kl": {"control": "Adaptive", "placement": "Loss"}}
 
+
+def condition(**fields: Any) -> list[dict[str, Any]]:
+    return [raw_guardrail(conditions=[fields])]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no threshold": ({"guardrails": [raw_guardrail(conditions=[{"metric": "kl"}])]}, ["conditions[0]", "threshold"]),
+    "metric and promql": (
+        {"guardrails": condition(metric="kl", promql="up", above=1)},
+        ["conditions[0]", "exactly one"],
+    ),
+    "neither metric nor promql": ({"guardrails": condition(above=1)}, ["conditions[0]", "exactly one"]),
+    "relative and absolute": (
+        {"guardrails": condition(metric="kl", above=1, relativeTo="Best", ratio=2)},
+        ["conditions[0]", "relativeTo"],
+    ),
+    "relative to what": ({"guardrails": condition(metric="kl", relativeTo="Best")}, ["conditions[0]", "ratio and by"]),
+    "ratio without reference": ({"guardrails": condition(metric="kl", ratio=2)}, ["conditions[0]", "threshold"]),
+    "ratio 1": ({"guardrails": condition(metric="kl", relativeTo="Best", ratio=1)}, ["conditions[0].ratio", "not 1"]),
+    "by 0": ({"guardrails": condition(metric="kl", relativeTo="Best", by=0)}, ["conditions[0].by", "not be 0"]),
+    "neither preset nor conditions": ({"guardrails": [{"name": "kl"}]}, ["guardrails[0]", "preset, or conditions"]),
+    "unknown preset": ({"guardrails": [{"name": "kl", "preset": "Luck"}]}, ["guardrails[0].preset", "KLRunaway"]),
+    "forSteps and failing": (
+        {"guardrails": [raw_guardrail(failing={"count": 1, "of": 2})]},
+        ["guardrails[0].failing", "not both"],
+    ),
+    "more than all": (
+        {"guardrails": [{"name": "kl", "preset": "KLRunaway", "failing": {"count": 3, "of": 2}}]},
+        ["failing.count", "must not exceed"],
+    ),
     "no condition": ({"guardrails": [raw_guardrail(conditions=[])]}, ["spec.guardrails[0].conditions"]),
     "guardrail twice": ({"guardrails": [raw_guardrail()] * 2}, ["spec.guardrails", "duplicate entries"]),
     "mini-batch": ({"training": training(miniBatchSize=6)}, ["spec.training.miniBatchSize", "must divide batchSize"]),

@@ -6,7 +6,11 @@ from typing import Any
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.protocol import StepRow
-from ppojob_operator.api.v1alpha1.spec import Guardrail, PPOJobSpec
+from ppojob_operator.api.v1alpha1.guardrails import Guardrail
+from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.domain.guardrails.episodes import Assessment
+from ppojob_operator.domain.guardrails.fold import judge_rows
+from ppojob_operator.domain.guardrails.guards import Guard, expand
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789"
@@ -39,8 +43,17 @@ def raw_guardrail(**fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def guardrail(**fields: Any) -> Guardrail:
-    return Guardrail.model_validate(raw_guardrail(**fields))
+def guard(**fields: Any) -> Guard:
+    """What a guardrail of one rule comes to."""
+    (found,) = expand(Guardrail.model_validate(raw_guardrail(**fields)))
+    return found
+
+
+def assess(guard: Guard, history: Sequence[StepRow], *, grace_through: int = 0) -> Assessment:
+    """Of the only attempt there is."""
+    rows = [(1, row) for row in history]
+    (found,) = judge_rows([guard], rows, attempt=1, window=3, grace_through=grace_through).assessments
+    return found
 
 
 def row(step: int, kind: RowKind = RowKind.STEP, **values: float) -> StepRow:

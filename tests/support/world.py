@@ -17,7 +17,7 @@ import yaml
 from tests.support.builders import NOW, UID, raw_spec
 
 from ppojob_contract.attempt import AttemptConfig, Resume
-from ppojob_contract.journal import RowKind
+from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.mailbox import Ack, AckResult, CheckpointRef, Claimant, Command, CommandKind
 from ppojob_contract.names import ENV_ATTEMPT
 from ppojob_contract.outcomes import ExitClass, Outcome
@@ -260,7 +260,9 @@ class World:
             self._end(attempt, ExitClass.SUCCEEDED)
             return
         attempt.step += 1
-        values = {"gradNorm": 1.0, "stepSeconds": 1.0} | self.script(number, attempt.step, config.settings)
+        values = {"gradNorm": 1.0, "stepSeconds": 1.0, "failedPromptFraction": 0.0} | self.script(
+            number, attempt.step, config.settings
+        )
         if "raise" in values:
             self._end(attempt, list(ExitClass)[int(values["raise"])])
             return
@@ -323,6 +325,10 @@ class World:
 
     def _save(self, number: int, attempt: Attempt) -> None:
         self.checkpoints.setdefault(CheckpointRef(attempt=number, step=attempt.step), None)
+        event = StepRow(
+            kind=RowKind.EVENT, step=attempt.step, time=self.now.timestamp(), values={}, event=CHECKPOINT_SAVED
+        )
+        attempt.rows.append(event)
 
     def _end(self, attempt: Attempt, how: ExitClass) -> None:
         attempt.outcome = Outcome(exit_class=how, message=f"ended as {how.value}", step=attempt.step)

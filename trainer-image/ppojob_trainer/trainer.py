@@ -19,6 +19,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
+from ppojob_contract.journal import CHECKPOINT_SAVED
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_contract.manifest import Manifest
@@ -258,7 +259,7 @@ class JobTrainer(PPOTrainerSync):
             batches=row.batches if row else None,
         )
         seconds += time.monotonic() - begin
-        self.files.event(step, "CheckpointSaved", f"{manifest.size_bytes} bytes in {seconds:.2f} s")
+        self.files.event(step, CHECKPOINT_SAVED, f"{manifest.size_bytes} bytes in {seconds:.2f} s")
 
     def _is_sealed(self, step: int) -> bool:
         return (self.files.layout.checkpoint(step) / "manifest.json").exists()

@@ -13,6 +13,7 @@ from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance import accept
+from ppojob_operator.domain.guardrails.guards import guards_of
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
@@ -161,7 +162,7 @@ def _watch_point(endpoint: Endpoint, job: PPOJob, state: State, memory: Memory) 
 def metrics_of(spec: PPOJobSpec) -> tuple[str, ...]:
     """Figures to ask the monitor for."""
     best = spec.checkpoints.keep_best
-    guarded = (condition.metric for item in spec.guardrails for condition in item.conditions)
+    guarded = (condition.metric for guard in guards_of(spec) for condition in guard.conditions if condition.metric)
     return tuple(sorted({*ALWAYS_READ, *guarded, *([best.metric] if best else [])}))
 
 

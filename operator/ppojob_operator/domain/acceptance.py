@@ -25,13 +25,14 @@ _NAMING_KEYS = ("name", "key", "parameter")
 
 
 def accept(
-    job: PPOJob, *, imageless: Collection[Device] = IMAGELESS
+    job: PPOJob, *, imageless: Collection[Device] = IMAGELESS, prometheus: bool = False
 ) -> tuple[AcceptedJob | None, tuple[Problem, ...], tuple[Problem, ...]]:
     """The accepted job, or None; then problems (empty where it is accepted) and warnings. Never raises.
 
-    `imageless`: devices for which the operator has no trainer image, so that the spec must name one.
+    `imageless`: devices for which the operator has no trainer image, so that the spec must name one. `prometheus`:
+    whether the operator has one to ask.
     """
-    spec, problems, warnings = judge(job.raw_spec, imageless=imageless)
+    spec, problems, warnings = judge(job.raw_spec, imageless=imageless, prometheus=prometheus)
     if spec is None or problems:
         return None, problems, ()
     accepted = AcceptedJob(namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec)
@@ -39,7 +40,7 @@ def accept(
 
 
 def judge(
-    raw_spec: dict[str, Any], *, imageless: Collection[Device] = IMAGELESS
+    raw_spec: dict[str, Any], *, imageless: Collection[Device] = IMAGELESS, prometheus: bool = False
 ) -> tuple[PPOJobSpec | None, tuple[Problem, ...], tuple[Problem, ...]]:
     """The parsed spec (None where it has not the form of one), problems and warnings."""
     try:
@@ -50,7 +51,7 @@ def judge(
         *_duplicates(spec),
         *training_problems(spec),
         *checkpoint_problems(spec),
-        *guardrail_problems(spec),
+        *guardrail_problems(spec, prometheus=prometheus),
         *pod_problems(spec, imageless),
     )
     return spec, problems, (*checkpoint_warnings(spec), *guardrail_warnings(spec))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ppojob_contract.figures import FIGURES
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
-from ppojob_operator.domain.guardrails import is_validation_metric
+from ppojob_operator.domain.guardrails.guards import is_validation_metric
 from ppojob_operator.domain.observation import Problem
 
 _METRIC = "spec.checkpoints.keepBest.metric"

@@ -6,28 +6,38 @@ from collections.abc import Iterator
 from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.figures import FIGURES, Need
 from ppojob_contract.parameters import Parameter
-from ppojob_operator.api.v1alpha1.spec import Adjustment, Condition, Device, Guardrail, GuardrailAction, PPOJobSpec
+from ppojob_operator.api.v1alpha1.guardrails import Condition, Guardrail
+from ppojob_operator.api.v1alpha1.reward import RuleType
+from ppojob_operator.api.v1alpha1.spec import Adjustment, Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import KLControl
 from ppojob_operator.domain import effective
+from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of
 from ppojob_operator.domain.observation import Problem
 
 _POSITIVE = {Parameter.LEARNING_RATE, Parameter.CRITIC_LEARNING_RATE, Parameter.CLIP_RATIO}
 
+LARGEST_STD = 0.5
+"""Of numbers between 0 and 1."""
 
-def guardrail_problems(spec: PPOJobSpec) -> Iterator[Problem]:
-    """Of `spec.guardrails` and `spec.rollback.adjust`."""
+
+def guardrail_problems(spec: PPOJobSpec, *, prometheus: bool) -> Iterator[Problem]:
+    """Of `spec.guardrails` and `spec.rollback.adjust`. `prometheus`: whether the operator has one to ask."""
     for guardrail in spec.guardrails:
-        for index, condition in enumerate(guardrail.conditions):
-            path = f"spec.guardrails[{guardrail.name}].conditions[{index}]"
-            yield from _condition(spec, condition, path)
+        yield from _guardrail(spec, guardrail, f"spec.guardrails[{guardrail.name}]", prometheus=prometheus)
+    names, written = [guard.name for guard in guards_of(spec)], [item.name for item in spec.guardrails]
+    for name in sorted({name for name in names if names.count(name) > max(1, written.count(name))}):
+        message = f"two guardrails come to the name {name}: a preset of several rules adds to its name"
+        yield Problem(field="spec.guardrails", message=message)
     for adjustment in spec.rollback.adjust:
         yield from _adjustment(spec, adjustment, f"spec.rollback.adjust[{adjustment.parameter}]")
 
 
 def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     """What is accepted and probably not meant."""
-    acting = [item for item in spec.guardrails if item.action is GuardrailAction.ROLLBACK and not item.dry_run]
-    if not acting:
+    guards = guards_of(spec)
+    total, first = spec.training.total_steps, spec.checkpoints.every_steps
+    yield from _never_breached(guards, spec)
+    if not any(guard.rolls_back and not guard.about_finiteness for guard in guards):
         yield Problem(field="spec.guardrails", message="unguarded: no guardrail rolls this run back")
         return
     if not spec.rollback.adjust and spec.rollback.data is DataOrder.REPLAY:
@@ -36,38 +46,116 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
             message="nothing changes at a rollback, so the run may repeat itself: adjust LearningRate, for example, or "
             "set spec.rollback.data to SkipFailing",
         )
-    total, first = spec.training.total_steps, spec.checkpoints.every_steps
     if first + spec.checkpoints.confirm_steps > total:
         yield Problem(
             field="spec.checkpoints.everySteps",
             message=f"a rollback would have no target: the first checkpoint (step {first}) cannot be confirmed before "
             f"the last step ({total})",
         )
-    yield from _never_judged(acting, total)
 
 
-def _never_judged(guardrails: list[Guardrail], total: int) -> Iterator[Problem]:
-    for guardrail in guardrails:
-        if guardrail.after_step + guardrail.for_steps > total:
+def _never_breached(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Problem]:
+    total = spec.training.total_steps
+    for guard in guards:
+        if guard.source and guard.after_step + guard.count > total:
             yield Problem(
-                field=f"spec.guardrails[{guardrail.name}].afterStep",
-                message=f"never breached: its first {guardrail.for_steps} observations end after step {total}",
+                field=f"spec.guardrails[{guard.source}].afterStep",
+                message=f"never breached: its first {guard.count} observations end after step {total}",
+            )
+        if guard.source and _binary(spec) and any(map(_beyond_binary, guard.conditions)):
+            yield Problem(
+                field=f"spec.guardrails[{guard.source}]",
+                message=f"never breached: rewards of 0 and 1 have a rewardStd of at most {LARGEST_STD}",
             )
 
 
-def _condition(spec: PPOJobSpec, condition: Condition, path: str) -> Iterator[Problem]:
+def _binary(spec: PPOJobSpec) -> bool:
+    """Whether every reward is 0 or 1."""
+    (first, *others), binary = spec.reward.terms, {RuleType.GSM8K, RuleType.EXACT_MATCH}
+    return not others and first.weight == 1 and first.rule is not None and first.rule.type in binary
+
+
+def _beyond_binary(condition: Condition) -> bool:
+    return condition.metric == "rewardStd" and condition.above is not None and condition.above >= LARGEST_STD
+
+
+def _guardrail(spec: PPOJobSpec, guardrail: Guardrail, path: str, *, prometheus: bool) -> Iterator[Problem]:
+    if guardrail.preset is None and not guardrail.conditions:
+        yield Problem(field=path, message="set preset, or conditions, or both")
+    if guardrail.for_steps is not None and guardrail.failing is not None:
+        yield Problem(field=f"{path}.failing", message="set forSteps or failing, not both")
+    if guardrail.failing is not None and guardrail.failing.count > guardrail.failing.of:
+        yield Problem(field=f"{path}.failing.count", message="must not exceed of")
+    given = guardrail.conditions or []
+    for index, condition in enumerate(given):
+        yield from _condition(spec, condition, f"{path}.conditions[{index}]", prometheus=prometheus)
+    guards = list(expand(guardrail))
+    for guard in guards:
+        for condition in guard.conditions:
+            if condition not in given:
+                yield from _of_preset(spec, condition, f"{path}.preset")
+    used = [condition for guard in guards for condition in guard.conditions]
+    for index, condition in enumerate(given):
+        if condition not in used:
+            message = f"preset {guardrail.preset} has several rules, and none about {condition.metric or 'a query'}"
+            yield Problem(field=f"{path}.conditions[{index}].metric", message=message)
+
+
+def _of_preset(spec: PPOJobSpec, condition: Condition, path: str) -> Iterator[Problem]:
+    """A condition that the user did not write: what is wrong with it is wrong with the preset here."""
+    for problem in _figure(spec, condition, path):
+        yield Problem(field=path, message=f"{problem.message} (or give conditions of your own)")
+
+
+def _condition(spec: PPOJobSpec, condition: Condition, path: str, *, prometheus: bool) -> Iterator[Problem]:
+    if (condition.metric is None) == (condition.promql is None):
+        yield Problem(field=path, message="set exactly one of metric and promql")
+    if condition.promql is not None and not prometheus:
+        message = (
+            "this operator has no Prometheus to ask: set the chart's prometheus.url (PPOJOB_OPERATOR_PROMETHEUS_URL), "
+            "or use metric"
+        )
+        yield Problem(field=f"{path}.promql", message=message)
+    if condition.relative_to is None:
+        yield from _absolute(condition, path)
+    else:
+        yield from _relative(condition, path)
+    yield from _figure(spec, condition, path)
+
+
+def _absolute(condition: Condition, path: str) -> Iterator[Problem]:
+    for name, value in (("ratio", condition.ratio), ("by", condition.by)):
+        if value is not None:
+            yield Problem(field=f"{path}.{name}", message="goes with relativeTo only")
     if condition.above is None and condition.below is None:
-        yield Problem(field=path, message="has no threshold: set above, below or both")
+        yield Problem(field=path, message="has no threshold: set above, below or both, or relativeTo")
     elif condition.above is not None and condition.below is not None and condition.below > condition.above:
         yield Problem(field=f"{path}.below", message="must not exceed above: every value would be a breach")
-    yield from _metric(spec, condition.metric, f"{path}.metric")
+
+
+def _relative(condition: Condition, path: str) -> Iterator[Problem]:
+    for name, value in (("above", condition.above), ("below", condition.below)):
+        if value is not None:
+            message = "does not go with relativeTo: a second condition on the same figure can have it"
+            yield Problem(field=f"{path}.{name}", message=message)
+    if (condition.ratio is None) == (condition.by is None):
+        yield Problem(field=path, message="relativeTo needs exactly one of ratio and by")
+    if condition.ratio is not None and (condition.ratio <= 0 or condition.ratio == 1):
+        yield Problem(field=f"{path}.ratio", message="must be above 0 and not 1")
+    if condition.by == 0:
+        yield Problem(field=f"{path}.by", message="must not be 0")
+
+
+def _figure(spec: PPOJobSpec, condition: Condition, path: str) -> Iterator[Problem]:
+    if condition.metric is not None:
+        yield from _metric(spec, condition.metric, f"{path}.metric")
     kl = spec.algorithm.kl
     if condition.metric == "kl" and condition.above is not None and kl.control is KLControl.ADAPTIVE:
         target = effective.kl_target(spec)
         if condition.above <= target:
             yield Problem(
                 field=f"{path}.above",
-                message=f"must exceed spec.algorithm.kl.target ({target:g}): control Adaptive steers to it",
+                message=f"above of kl must exceed spec.algorithm.kl.target ({target:g}): control Adaptive steers to it",
             )
 
 

@@ -94,8 +94,10 @@ def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatu
     if by_verdict[Verdict.BREACHED]:
         return _FALSE, "GuardrailBreached", "; ".join(by_verdict[Verdict.BREACHED])
     if by_verdict[Verdict.INCONCLUSIVE]:
-        return _UNKNOWN, "GuardrailMetricMissing", "; ".join(by_verdict[Verdict.INCONCLUSIVE])
-    if not status.guardrails:
+        missing = any(item.missing for item in judgement.assessments)
+        reason = "GuardrailMetricMissing" if missing else "Inconclusive"
+        return _UNKNOWN, reason, "; ".join(by_verdict[Verdict.INCONCLUSIVE])
+    if not (observation.accepted and observation.accepted.spec.guardrails):
         return _TRUE, "Unguarded", "no guardrail is set"
     return _TRUE, "Healthy", ""
 

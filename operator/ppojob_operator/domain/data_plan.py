@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ppojob_contract.data_plan import DataOrder, DataPlan, StepRange
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus, Steps
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, PPOJobStatus
-from ppojob_operator.domain.guardrails import Breach
+from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 

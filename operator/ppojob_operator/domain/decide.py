@@ -12,6 +12,7 @@ from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pause import paused, why_paused
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
 
@@ -27,7 +28,7 @@ def decide(observation: Observation, judgement: Judgement) -> Decision:
         return Refuse()
     if job.status.intent is not None:
         return carry_out(observation, accepted, judgement)
-    if accepted.spec.suspend:
+    if accepted.spec.suspend or paused(job.status):
         return _suspend(observation)
     if live(job.status):
         return supervise(observation, accepted, judgement)
@@ -53,7 +54,7 @@ def _after_the_end(observation: Observation) -> Decision:
 def _suspend(observation: Observation) -> Decision:
     status = observation.job.status
     if not live(status) and not observation.clusters and not observation.jobs:
-        return Wait(reason="Suspended", requeue=timedelta(hours=1))
+        return Wait(reason="Suspended", message=why_paused(status), requeue=timedelta(hours=1))
     return Begin(
         intent=intent(
             observation, IntentKind.SUSPEND, reason="Suspended", message="spec.suspend is true", replace_cluster=True

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ppojob_contract.mailbox import CheckpointRef
-from ppojob_operator.api.v1alpha1.spec import GuardrailAction
+from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction
 from ppojob_operator.api.v1alpha1.status import (
     CheckpointPhase,
     ConditionStatus,
@@ -15,9 +15,10 @@ from ppojob_operator.api.v1alpha1.status import (
     RollbackPath,
 )
 from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, GoCold, Settle
-from ppojob_operator.domain.guardrails import Breach
+from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pause import HOW_TO_GO_ON, paused
 from ppojob_operator.domain.retention import never_deleted
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -72,6 +73,8 @@ def _acceptance(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
 
 def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
     match decision:
+        case Begin(intent=intent) if intent.kind is IntentKind.SUSPEND and intent.guardrail is not None:
+            yield Event(type=WARNING, reason="Pausing", message=intent.message)
         case Begin(intent=intent):
             kind, reason = _BEGUN[intent.kind]
             yield Event(type=kind, reason=reason, message=intent.message)
@@ -80,7 +83,8 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
         case GoCold(message=message):
             yield Event(type=NORMAL, reason="RollbackCold", message=f"the trainer is started anew: {message}")
         case Settle():
-            yield Event(type=NORMAL, reason="Suspended", message="nothing runs; spec.suspend: false resumes")
+            how = HOW_TO_GO_ON if paused(observation.job.status) else "spec.suspend: false resumes"
+            yield Event(type=NORMAL, reason="Suspended", message=f"nothing runs; {how}")
         case Finish(succeeded=True, message=message):
             yield Event(type=NORMAL, reason="Succeeded", message=message)
         case Finish(reason=reason, message=message):
@@ -166,24 +170,31 @@ def deleted(checkpoints: Sequence[CheckpointRef], observation: Observation) -> E
 
 
 def _guardrails(old: PPOJobStatus, judgement: Judgement) -> Iterator[Event]:
-    known, through = {item.name for item in old.guardrails}, old.evaluated_through
-    same_attempt = through is not None and old.attempt is not None and through.attempt == old.attempt.number
+    """One for each episode behind what was judged before: a query's result may come long after its row."""
+    known = {item.name: item.step or 0 for item in old.guardrails}
     for item in judgement.assessments:
-        seen_through = through.step if same_attempt and through and item.guardrail.name in known else 0
         for episode in item.episodes:
-            if episode.step > seen_through:
+            if episode.step > known.get(item.guardrail.name, 0):
                 yield _breached(episode)
 
 
+_WOULD = {
+    GuardrailAction.ROLLBACK: "be rolled back",
+    GuardrailAction.PAUSE: "be paused",
+    GuardrailAction.FAIL: "be failed",
+}
+
+
 def _breached(breach: Breach) -> Event:
-    guardrail, what = breach.guardrail, breach.summary
-    if guardrail.dry_run and guardrail.action is GuardrailAction.ROLLBACK:
+    guardrail, what = breach.guardrail, f"guardrail {breach.guardrail.name}: {breach.summary}"
+    if guardrail.dry_run and guardrail.action in _WOULD:
+        would = _WOULD[guardrail.action]
         return Event(
             type=WARNING,
-            reason="RollbackDryRun",
-            message=f"guardrail {guardrail.name}: {what}; the run would be rolled back (dryRun is true)",
+            reason=f"{guardrail.action.value}DryRun",
+            message=f"{what}; the run would {would} (dryRun is true)",
         )
-    return Event(type=WARNING, reason="GuardrailBreached", message=f"guardrail {guardrail.name}: {what}")
+    return Event(type=WARNING, reason="GuardrailBreached", message=what)
 
 
 def _health(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:

@@ -6,17 +6,14 @@ from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import AttemptState, StepRow
-from ppojob_operator.api.v1alpha1.status import CheckpointPhase, PPOJobStatus
-from ppojob_operator.domain.checkpoints import (
-    Evidence,
-    JudgedCheckpoint,
-    judge_checkpoint,
-    rollback_guardrails,
-    window,
-)
-from ppojob_operator.domain.guardrails import Assessment, Breach, assess, first_breach
+from ppojob_operator.api.v1alpha1.status import AttemptStatus, CheckpointPhase, PPOJobStatus
+from ppojob_operator.domain.checkpoints import Evidence, JudgedCheckpoint, judge_checkpoint
+from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.guardrails.episodes import Assessment, Breach, first_breach, first_rollback
+from ppojob_operator.domain.guardrails.fold import Judged, judge_rows
+from ppojob_operator.domain.guardrails.guards import guards_of
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.domain.lineage import lineage, rows_of
+from ppojob_operator.domain.lineage import along, lineage
 from ppojob_operator.domain.observation import Observation, Reach
 
 
@@ -26,6 +23,7 @@ class Judgement:
 
     assessments: tuple[Assessment, ...] = ()
     breach: Breach | None = None
+    """The first that must be acted on."""
     checkpoints: tuple[JudgedCheckpoint, ...] | None = None
     """None where the claim could not be looked at: what the status says stays."""
     attempt_state: AttemptState | None = None
@@ -46,42 +44,42 @@ def judge(observation: Observation) -> Judgement:
         return Judgement()
     monitor = observation.monitor
     number = status.attempt.number
-    rows = monitor.rows.get(number, ())
-    resume_step = status.attempt.resume.step if status.attempt.resume else None
-    grace = 0 if resume_step is None else resume_step + accepted.spec.rollback.grace_steps
-    assessments = tuple(assess(item, rows, grace_through=grace) for item in accepted.spec.guardrails)
-    breach = first_breach(assessments)
+    judged = _judge_rows(observation, accepted, status.attempt)
     state = monitor.state.attempt(number) if monitor.state else None
+    rows = monitor.rows.get(number, ())
     return Judgement(
-        assessments=assessments,
-        breach=breach,
-        checkpoints=_checkpoints(observation, accepted, breach, state),
+        assessments=judged.assessments,
+        breach=first_breach(judged.assessments),
+        checkpoints=_checkpoints(observation, judged, state),
         attempt_state=state,
         last_row=next((row for row in reversed(rows) if row.kind is RowKind.STEP), None),
-        everything_judged=state is not None and len(rows) >= state.rows,
+        everything_judged=state is not None and len(rows) >= state.rows and not judged.pending,
+    )
+
+
+def _judge_rows(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus) -> Judged:
+    spec, resume = accepted.spec, attempt.resume
+    return judge_rows(
+        guards_of(spec),
+        along(lineage(observation.job.status), observation.monitor.rows),
+        attempt=attempt.number,
+        window=window(spec),
+        grace_through=0 if resume is None else resume.step + spec.rollback.grace_steps,
     )
 
 
 def _checkpoints(
-    observation: Observation, accepted: AcceptedJob, breach: Breach | None, state: AttemptState | None
+    observation: Observation, judged: Judged, state: AttemptState | None
 ) -> tuple[JudgedCheckpoint, ...] | None:
     monitor, status = observation.monitor, observation.job.status
     if monitor.reach is not Reach.OK or monitor.state is None:
         return None
-    segments = lineage(status)
-    current = status.attempt.number if status.attempt else 0
-    rows = tuple(
-        row
-        for segment in segments
-        for row in rows_of([segment], monitor.rows)
-        if breach is None or segment.attempt != current or row.step <= breach.step
-    )
+    breach = first_rollback(judged.assessments)
     evidence = Evidence(
-        lineage=segments,
-        rows=rows,
-        guards=rollback_guardrails(accepted.spec),
-        window=window(accepted.spec),
-        bad=(current, breach.first_step) if breach else None,
+        lineage=lineage(status),
+        clean=judged.clean,
+        attempt=status.attempt.number if status.attempt else 0,
+        breach=breach,
         finished=state is not None
         and state.outcome is not None
         and state.outcome.exit_class is ExitClass.SUCCEEDED

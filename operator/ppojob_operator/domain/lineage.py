@@ -8,10 +8,9 @@ The lineage of attempt 3 is (1, 0..10], (2, 10..20], (3, 20..]; steps 11..17 of 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ppojob_contract.journal import RowKind
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, PPOJobStatus
 
@@ -56,11 +55,9 @@ def contains(segments: Sequence[Segment], attempt: int, step: int) -> bool:
     return any(segment.has(attempt, step) for segment in segments)
 
 
-def rows_of(segments: Sequence[Segment], rows: Mapping[int, Sequence[StepRow]]) -> tuple[StepRow, ...]:
-    """Step and validation rows along the lineage, in order."""
-    return tuple(
-        row
-        for segment in segments
-        for row in rows.get(segment.attempt, ())
-        if row.kind is not RowKind.EVENT and segment.has(segment.attempt, row.step)
-    )
+def along(segments: Sequence[Segment], rows: Mapping[int, Sequence[StepRow]]) -> Iterator[tuple[int, StepRow]]:
+    """(attempt, row) of the lineage, in order."""
+    for segment in segments:
+        for row in rows.get(segment.attempt, ()):
+            if segment.after < row.step <= segment.through:
+                yield segment.attempt, row

@@ -4,6 +4,7 @@ from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
 from ppojob_operator.domain.decisions import Decision, Refuse, Wait
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pause import paused
 
 _BY_CAUSE = {
     IntentKind.ROLLBACK: Phase.ROLLING_BACK,
@@ -18,7 +19,7 @@ def phase(observation: Observation, status: PPOJobStatus) -> Phase:
         return Phase.SUCCEEDED if status.outcome is ExitClass.SUCCEEDED else Phase.FAILED
     if observation.accepted is None:
         return Phase.INVALID
-    if observation.accepted.spec.suspend and _nothing_runs(observation, status):
+    if (observation.accepted.spec.suspend or paused(status)) and _nothing_runs(observation, status):
         return Phase.SUSPENDED
     if status.intent is not None and status.intent.kind in _BY_CAUSE:
         return _BY_CAUSE[status.intent.kind]

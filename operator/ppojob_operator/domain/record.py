@@ -11,11 +11,9 @@ from ppojob_operator.api.v1alpha1.status import (
     Checkpoints,
     CheckpointStatus,
     EvaluatedThrough,
-    GuardrailStatus,
     Metrics,
     PPOJobStatus,
     Progress,
-    Verdict,
 )
 from ppojob_operator.domain.best import best_checkpoints
 from ppojob_operator.domain.conditions import conditions
@@ -24,11 +22,12 @@ from ppojob_operator.domain.decisions import (
     Decision,
 )
 from ppojob_operator.domain.goodput import goodput
-from ppojob_operator.domain.guardrails import Assessment
+from ppojob_operator.domain.guardrails.status import guardrail_status
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.pace import median_step_seconds
+from ppojob_operator.domain.pause import paused, released
 from ppojob_operator.domain.phase import phase, summary
 from ppojob_operator.domain.targets import checkpoints, newest
 from ppojob_operator.domain.transitions import decided
@@ -58,13 +57,17 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         update["cluster_uid"] = cluster.uid
     if observation.accepted is not None:
         update["storage_path"] = _storage_path(observation.accepted)
+        if observation.accepted.spec.suspend and paused(status):
+            status = status.model_copy(update={"paused_by": released(status.paused_by), "rollbacks_since_progress": 0})
     if observation.accepted is None or status.attempt is None or status.finished is not None:
         return status.model_copy(update=update)
     attempt = _seen(observation, judgement, status.attempt)
     update["attempt"] = attempt
     update["checkpoints"] = _checkpoints(observation, judgement)
     if judgement.last_row is not None or attempt.first_step is None or silent(observation.monitor):
-        update["guardrails"] = [_guardrail(item, observation, attempt) for item in judgement.assessments]
+        unseen = silent(observation.monitor) and attempt.ended is None and attempt.first_step is not None
+        silence = f"no figures: {observation.monitor.message}" if unseen else ""
+        update["guardrails"] = [guardrail_status(item, silence) for item in judgement.assessments]
     if judgement.last_row is not None:
         rows = observation.monitor.rows.get(attempt.number, ())
         update["evaluated_through"] = EvaluatedThrough(attempt=attempt.number, step=judgement.last_row.step)
@@ -114,24 +117,6 @@ def _bounded(items: Sequence[CheckpointStatus], limit: int) -> list[CheckpointSt
     """The newest ones, Confirmed ones before others."""
     by_worth = sorted(items, key=lambda item: (item.phase is CheckpointPhase.CONFIRMED, item.step, item.attempt))
     return sorted(by_worth[-limit:], key=lambda item: (item.step, item.attempt))
-
-
-def _guardrail(item: Assessment, observation: Observation, attempt: AttemptStatus) -> GuardrailStatus:
-    verdict, message = item.verdict, ""
-    if silent(observation.monitor) and attempt.ended is None and attempt.first_step is not None:
-        verdict, message = Verdict.INCONCLUSIVE, f"no figures: {observation.monitor.message}"
-    elif item.missing:
-        verdict, message = Verdict.INCONCLUSIVE, f"no row has {item.guardrail.conditions[0].metric}"
-    elif item.breach is not None:
-        message = item.breach.summary
-    return GuardrailStatus(
-        name=item.guardrail.name,
-        verdict=verdict,
-        value=None if item.value is None else f"{item.value:.6g}",
-        failing_steps=item.failing,
-        step=item.step,
-        message=message[:1024],
-    )
 
 
 def _metrics(row: StepRow) -> Metrics:

@@ -18,8 +18,9 @@ from ppojob_contract.mailbox import CheckpointRef
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, CheckpointStatus, PPOJobStatus, ResumePoint
 from ppojob_operator.domain.best import best_checkpoints
-from ppojob_operator.domain.checkpoints import JudgedCheckpoint, rollback_guardrails, window
-from ppojob_operator.domain.guardrails import is_validation_metric
+from ppojob_operator.domain.checkpoints import JudgedCheckpoint
+from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.guardrails.guards import guards_of, is_validation_metric
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 
@@ -44,7 +45,7 @@ def limits(spec: PPOJobSpec) -> Limits:
     """As the spec says."""
     keep = spec.checkpoints.keep_last
     proving = window(spec)
-    conditions = (item for guard in rollback_guardrails(spec) for item in guard.conditions)
+    conditions = (item for guard in guards_of(spec) if guard.rolls_back for item in guard.conditions)
     if any(is_validation_metric(condition.metric) for condition in conditions):
         proving += spec.training.validate_every_steps
     return Limits(confirmed=keep, unproven=keep + math.ceil(proving / spec.checkpoints.every_steps), failed=keep)

@@ -1,44 +1,59 @@
 """What a breach leads to, whenever it is found: also in an attempt that has ended for another reason meanwhile."""
 
+from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction, OnExhausted
 from ppojob_operator.api.v1alpha1.status import IntentKind, RollbackPath
 from ppojob_operator.domain.counters import rollbacks_without_progress
 from ppojob_operator.domain.data_plan import after_breach, describe
 from ppojob_operator.domain.decisions import Begin, Decision
+from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.hot import possible
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.parameters import adjusted
+from ppojob_operator.domain.pause import acknowledged
 from ppojob_operator.domain.targets import rollback_target
 
 
-def roll_back(
+def act_on_breach(
     observation: Observation, accepted: AcceptedJob, judgement: Judgement, *, replace_cluster: bool = False
 ) -> Decision | None:
-    """Begins a rollback, or the end where none is possible; None where nothing was breached."""
-    breach = judgement.breach
-    if breach is None:
+    """Begins what the first breach calls for; None where nothing was breached, or a person has chosen to go on."""
+    breach, attempt = judgement.breach, observation.job.status.attempt
+    if breach is None or attempt is None or acknowledged(observation.job.status, attempt.number):
         return None
-    status, limit = observation.job.status, accepted.spec.rollback.limit
-    what = f"guardrail {breach.guardrail.name}: {breach.summary}"
-    target = rollback_target(status, judgement, breach)
+    match breach.guardrail.action:
+        case GuardrailAction.FAIL:
+            return fail(observation, "GuardrailBreached", _what(breach), guardrail=breach.guardrail.name)
+        case GuardrailAction.PAUSE:
+            return pause(observation, "GuardrailBreached", breach, _what(breach))
+        case _:
+            return _roll_back(observation, accepted, judgement, breach, replace_cluster=replace_cluster)
+
+
+def _what(breach: Breach) -> str:
+    return f"guardrail {breach.guardrail.name}: {breach.summary}"
+
+
+def _roll_back(
+    observation: Observation, accepted: AcceptedJob, judgement: Judgement, breach: Breach, *, replace_cluster: bool
+) -> Decision:
+    status, policy, what = observation.job.status, accepted.spec.rollback, _what(breach)
+    target = rollback_target(status, judgement, breach, policy.min_healthy_steps)
     if target is None:
-        return fail(
-            observation,
-            "NoConfirmedCheckpoint",
+        message = (
             f"{what}, and no checkpoint was confirmed before; lower spec.checkpoints.everySteps or confirmSteps, or "
-            "raise the guardrail's afterStep",
-            guardrail=breach.guardrail.name,
+            "raise the guardrail's afterStep"
         )
+        return _exhausted(observation, accepted, breach, "NoConfirmedCheckpoint", message)
     rollbacks = rollbacks_without_progress(status, judgement)
-    if rollbacks >= limit:
-        return fail(
-            observation,
-            "RollbacksExhausted",
-            f"{what}; {rollbacks} rollbacks brought no later confirmed checkpoint (spec.rollback.limit is {limit})",
-            guardrail=breach.guardrail.name,
+    if rollbacks >= policy.limit:
+        message = (
+            f"{what}; {rollbacks} rollbacks brought no later confirmed checkpoint (spec.rollback.limit is "
+            f"{policy.limit})"
         )
+        return _exhausted(observation, accepted, breach, "RollbacksExhausted", message)
     data = after_breach(status, accepted, breach)
     return Begin(
         intent=intent(
@@ -54,6 +69,27 @@ def roll_back(
             data=data,
             replace_cluster=replace_cluster,
             path=RollbackPath.HOT if possible(observation, accepted, judgement) else RollbackPath.COLD,
+        )
+    )
+
+
+def _exhausted(observation: Observation, accepted: AcceptedJob, breach: Breach, reason: str, message: str) -> Decision:
+    if accepted.spec.rollback.on_exhausted is OnExhausted.PAUSE:
+        return pause(observation, reason, breach, message)
+    return fail(observation, reason, message, guardrail=breach.guardrail.name)
+
+
+def pause(observation: Observation, reason: str, breach: Breach, message: str) -> Decision:
+    """Begins a suspension that a person has to end."""
+    return Begin(
+        intent=intent(
+            observation,
+            IntentKind.SUSPEND,
+            reason=reason,
+            message=message,
+            guardrail=breach.guardrail.name,
+            step=breach.step,
+            replace_cluster=True,
         )
     )
 

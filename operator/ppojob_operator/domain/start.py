@@ -16,7 +16,7 @@ from ppojob_operator.domain.provision import (
     waiting_for_cluster,
     waiting_for_old_pods,
 )
-from ppojob_operator.domain.rollback import roll_back
+from ppojob_operator.domain.rollback import act_on_breach
 from ppojob_operator.domain.targets import restart_point
 
 
@@ -44,7 +44,7 @@ def start(
     waiting = waiting_for_cluster(observation, status.cluster_number)
     if waiting is not None:
         return waiting
-    unseen = roll_back(observation, accepted, judgement) if target is None else None
+    unseen = act_on_breach(observation, accepted, judgement) if target is None else None
     if unseen is not None:
         return unseen
     head = observation.ready_head(status.cluster_number)

@@ -12,7 +12,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.rollback import fail, roll_back
+from ppojob_operator.domain.rollback import act_on_breach, fail
 from ppojob_operator.domain.targets import restart_point
 
 LOST_MONITOR = timedelta(minutes=5)
@@ -27,7 +27,7 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
     attempt = observation.job.status.attempt
     assert attempt is not None, "only a live attempt is supervised"
     return (
-        roll_back(observation, accepted, judgement)
+        act_on_breach(observation, accepted, judgement)
         or _ended(observation, accepted, judgement, attempt)
         or _lost(observation, accepted, judgement, attempt)
         or _driver_lost(observation, accepted, judgement, attempt)

@@ -3,7 +3,7 @@
 import math
 
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, CheckpointStatus, PPOJobStatus, ResumePoint
-from ppojob_operator.domain.guardrails import Breach
+from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.lineage import contains, lineage
 
@@ -43,6 +43,17 @@ def restart_point(status: PPOJobStatus, judgement: Judgement) -> ResumePoint | N
     return newest(status, judgement, CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE)
 
 
-def rollback_target(status: PPOJobStatus, judgement: Judgement, breach: Breach) -> ResumePoint | None:
-    """The newest Confirmed checkpoint that the first bad row does not describe (row N describes checkpoint N-1)."""
-    return newest(status, judgement, CheckpointPhase.CONFIRMED, before=breach.first_step - 1)
+def rollback_target(
+    status: PPOJobStatus, judgement: Judgement, breach: Breach, min_healthy_steps: int
+) -> ResumePoint | None:
+    """The newest Confirmed checkpoint that the first bad row does not describe (row N describes checkpoint N-1).
+
+    Where the same guardrail has taken the run back so shortly before, an older one than then, if there is one.
+    """
+    before, last = breach.first_step - 1, status.last_rollback
+    found = newest(status, judgement, CheckpointPhase.CONFIRMED, before=before)
+    again = last is not None and last.guardrail == breach.guardrail.name
+    if last is None or not again or breach.step - last.target.step > min_healthy_steps:
+        return found
+    older = newest(status, judgement, CheckpointPhase.CONFIRMED, before=min(before, last.target.step))
+    return older or found

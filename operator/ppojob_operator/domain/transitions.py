@@ -7,7 +7,9 @@ from ppojob_operator.api.v1alpha1.status import (
     Intent,
     IntentKind,
     ParameterValue,
+    PausedBy,
     PPOJobStatus,
+    RollbackMark,
     RollbackPath,
 )
 from ppojob_operator.domain.data_plan import begins_anew
@@ -83,7 +85,17 @@ def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
             "rollback_mark": new.step,
             "restarts_since_progress": 0,
             "restart_mark": new.resume.step if new.resume else 0,
+            "last_rollback": _mark(new),
         }
+    if new.kind is IntentKind.SUSPEND and new.guardrail is not None:
+        update["paused_by"] = PausedBy(
+            guardrail=new.guardrail,
+            reason=new.reason,
+            message=new.message,
+            attempt=status.attempt.number if status.attempt else 0,
+            step=new.step,
+            since=new.since,
+        )
     if new.kind is IntentKind.RESTART:
         step = status.attempt.last_step or 0 if status.attempt else 0
         before = 0 if step > status.restart_mark else status.restarts_since_progress
@@ -95,6 +107,12 @@ def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
     return status.model_copy(update=update)
 
 
+def _mark(rollback: Intent) -> RollbackMark | None:
+    if rollback.guardrail is None or rollback.resume is None:
+        return None
+    return RollbackMark(guardrail=rollback.guardrail, target=rollback.resume)
+
+
 def _closed(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
     """The attempt's RayJob is gone: its end becomes history."""
     assert status.attempt is not None, "only an attempt is closed"
@@ -102,6 +120,7 @@ def _closed(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
     result = status.outcome.value if status.outcome else "Unknown"
     if current is not None and current.kind in {IntentKind.ROLLBACK, IntentKind.SUSPEND, IntentKind.SPEC_CHANGE}:
         result = {"Rollback": "RolledBack", "Suspend": "Suspended", "SpecChange": "SpecChanged"}[current.kind.value]
+        result = "Paused" if current.kind is IntentKind.SUSPEND and current.guardrail else result
     elif current is not None and current.kind is IntentKind.RESTART:
         result = current.reason
     ended = status.attempt.model_copy(
@@ -206,6 +225,7 @@ def _begun_attempt(status: PPOJobStatus, attempt: AttemptStatus, adjustments: Se
             "attempt": attempt.model_copy(update={"data_anew": begins_anew(status, attempt)}),
             "intent": None,
             "outcome": None,
+            "paused_by": None,
             "adjustments": list(adjustments),
             "guardrails": [],
         }

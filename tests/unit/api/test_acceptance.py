@@ -69,6 +69,48 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"guardrails": [raw_guardrail(), raw_guardrail()]}, "spec.guardrails[kl]", "more than once"),
     # guardrails
     ({"guardrails": [raw_guardrail(conditions=[{"metric": "kl"}])]}, CONDITION, "no threshold"),
+    ({"guardrails": [{"name": "kl"}]}, "spec.guardrails[kl]", "preset, or conditions"),
+    ({"guardrails": [raw_guardrail(failing={"count": 1, "of": 2})]}, "spec.guardrails[kl].failing", "not both"),
+    (
+        {"guardrails": [{"name": "kl", "preset": "KLRunaway", "failing": {"count": 3, "of": 2}}]},
+        "spec.guardrails[kl].failing.count",
+        "must not exceed",
+    ),
+    ({"guardrails": guardrails(promql="up")}, CONDITION, "exactly one of metric and promql"),
+    ({"guardrails": guardrails(metric=None, promql="up")}, f"{CONDITION}.promql", "prometheus.url"),
+    ({"guardrails": guardrails(ratio=2)}, f"{CONDITION}.ratio", "relativeTo"),
+    ({"guardrails": guardrails(relativeTo="Best", ratio=2)}, f"{CONDITION}.above", "second condition"),
+    ({"guardrails": guardrails(above=None, relativeTo="Best")}, CONDITION, "exactly one of ratio and by"),
+    ({"guardrails": guardrails(above=None, relativeTo="Best", ratio=1)}, f"{CONDITION}.ratio", "not 1"),
+    ({"guardrails": guardrails(above=None, relativeTo="Best", by=0)}, f"{CONDITION}.by", "not be 0"),
+    (
+        {
+            "guardrails": [{"name": "critic", "preset": "ValueDivergence"}],
+            "algorithm": {"estimator": "ReinforcePlusPlus"},
+        },
+        "spec.guardrails[critic].preset",
+        "valueLoss can never exist",
+    ),
+    (
+        {"guardrails": [{"name": "hacked", "preset": "RewardHacking"}]},
+        "spec.guardrails[hacked].preset",
+        "spec.training.validateEverySteps",
+    ),
+    (
+        {"guardrails": [{"name": "kl", "preset": "KLRunaway"}], "algorithm": {"kl": {"control": "Adaptive"}}},
+        "spec.guardrails[kl].preset",
+        "spec.algorithm.kl.target",
+    ),
+    (
+        {"guardrails": [{"name": "n", "preset": "NonFinite", "conditions": [{"metric": "kl", "above": 1}]}]},
+        "spec.guardrails[n].conditions[0].metric",
+        "none about kl",
+    ),
+    (
+        {"guardrails": [{"name": "n", "preset": "NonFinite"}, raw_guardrail(name="n-reward")]},
+        "spec.guardrails",
+        "come to the name n-reward",
+    ),
     ({"guardrails": guardrails(above=1, below=2)}, f"{CONDITION}.below", "above"),
     ({"guardrails": guardrails("kll")}, f"{CONDITION}.metric", "did you mean kl?"),
     ({"guardrails": guardrails("reward_mean")}, f"{CONDITION}.metric", "did you mean rewardMean?"),
@@ -267,6 +309,10 @@ def test_warnings() -> None:
     assert warnings(guardrails=[raw_guardrail()], rollback=adjusting()) == {}
     late = warnings(guardrails=[raw_guardrail()], rollback=adjusting(), checkpoints={"everySteps": 30})
     assert "no target" in late["spec.checkpoints.everySteps"]
+    binary = {"reward": {"terms": [{"name": "a", "rule": {"type": "GSM8K"}}]}}
+    noisy = [raw_guardrail(), {"name": "noise", "preset": "RewardNoise"}]
+    assert "never breached" in warnings(guardrails=noisy, rollback=adjusting(), **binary)["spec.guardrails[noise]"]
+    assert warnings(guardrails=noisy, rollback=adjusting()) == {}
     never = warnings(guardrails=[raw_guardrail(afterStep=29)], rollback=adjusting())
     assert "never breached" in never["spec.guardrails[kl].afterStep"]
 

@@ -245,3 +245,119 @@ async def test_time_to_live_deletes_the_job():
     while drive.world.job is not None:
         await drive.step()
     assert (drive.world.now - finished).total_seconds() >= 60
+
+
+# ---- guardrails that pause or fail --------------------------------------------------------------------------------
+
+
+def suspended(world: World) -> bool:
+    return world.status.get("phase") == "Suspended"
+
+
+def released(world: World) -> bool:
+    return bool(world.status["pausedBy"].get("released", False))
+
+
+def acting(action: str, **more: object) -> dict[str, object]:
+    return GUARDED | {"guardrails": [raw_guardrail(action=action)]} | more
+
+
+async def test_a_guardrail_that_fails_ends_the_job():
+    world = await Drive(World(runs_away(18), spec=acting("Fail"))).to_the_end()
+    assert (world.status["phase"], world.status["rollbacks"]) == ("Failed", 0)
+    assert conditions(world)["Failed"] == ("True", "GuardrailBreached")
+    assert not world.clusters
+
+
+async def test_a_guardrail_that_pauses_saves_and_waits_for_a_person():
+    drive = Drive(World(runs_away(18), spec=acting("Pause")))
+    world = await drive.until(suspended)
+    assert not world.clusters
+    assert world.attempts[1].command is not None
+    assert world.attempts[1].command.save
+    assert (world.status["pausedBy"]["guardrail"], world.status["pausedBy"]["step"]) == ("kl", 20)
+    for _ in range(20):
+        await drive.step(at_most=3600)
+    assert world.status["phase"] == "Suspended"
+    assert "spec.suspend" in world.status["message"]
+    assert "kl was 0.9" in world.status["message"]
+    assert reasons(world).count("Pausing") == 1
+    assert world.status["attempts"][-1]["result"] == "Paused"
+
+
+async def test_a_person_ends_a_pause_by_suspending_and_resuming():
+    drive = Drive(World(runs_away(18), spec=acting("Pause")))
+    world = await drive.until(suspended)
+    stopped_at = world.attempts[1].step
+    world.edit(suspend=True, guardrails=[])
+    await drive.until(released)
+    world.edit(suspend=False)
+    await drive.to_the_end()
+    assert (world.status["phase"], world.status["attempt"]["number"]) == ("Succeeded", 2)
+    assert world.status["attempt"]["resume"] == {"attempt": 1, "step": stopped_at}
+    assert "pausedBy" not in world.status
+
+
+async def test_a_pause_that_a_person_ended_begins_anew_only_with_new_rows():
+    drive = Drive(World(runs_away(18), spec=acting("Pause")))
+    world = await drive.until(suspended)
+    world.edit(suspend=True)
+    await drive.until(released)
+    world.edit(suspend=False)
+    await drive.until(lambda world: 2 in world.attempts and suspended(world))
+    assert world.status["pausedBy"]["attempt"] == 2
+    assert not world.status["pausedBy"].get("released", False)
+
+
+@pytest.mark.parametrize("action", ["Rollback", "Pause", "Fail"])
+async def test_a_dry_run_of_any_action_changes_nothing(action):
+    spec = GUARDED | {"guardrails": [raw_guardrail(action=action, dryRun=True)]}
+    world = await Drive(World(runs_away(18), spec=spec)).to_the_end()
+    assert (world.status["phase"], world.status["attempt"]["number"]) == ("Succeeded", 1)
+    assert reasons(world).count(f"{action}DryRun") == 1
+    (told,) = [item for item in world.status["guardrails"] if item["name"] == "kl"]
+    assert (told["verdict"], told["action"], told["dryRun"]) == ("Breached", action, True)
+
+
+async def test_the_status_tells_each_guardrail_with_values_and_bounds():
+    world = await Drive(World(healthy, spec=GUARDED)).to_the_end()
+    told = {item["name"]: item for item in world.status["guardrails"]}
+    assert set(told) == {
+        "kl", "NonFinite-gradient", "NonFinite-gradients", "NonFinite-reward", "RewardFunctionFailing-some",
+        "RewardFunctionFailing-many",
+    }  # fmt: skip
+    assert told["kl"]["conditions"] == [{"figure": "kl", "value": "0.05", "bad": "above 0.2"}]
+    assert (told["kl"]["bound"], told["kl"]["failing"], told["kl"]["step"]) == ("3 steps on end", 0, 30)
+
+
+# ---- rollbacks that do not help -----------------------------------------------------------------------------------
+
+
+async def test_the_same_guardrail_soon_after_a_rollback_goes_back_further():
+    adjust = [{"parameter": "LearningRate", "multiply": 0.9}]
+    world = await Drive(
+        World(runs_away(28, until_below=0.0), spec=GUARDED | {"rollback": {"adjust": adjust}})
+    ).to_the_end()
+    starts = [attempt.config.resume.checkpoint.step for attempt in world.attempts.values() if attempt.config.resume]
+    assert starts == [20, 15, 10]
+
+
+async def test_with_no_healthy_steps_asked_for_the_newest_checkpoint_serves_again():
+    rollback = {"adjust": [{"parameter": "LearningRate", "multiply": 0.9}], "minHealthySteps": 0}
+    world = await Drive(World(runs_away(28, until_below=0.0), spec=GUARDED | {"rollback": rollback})).to_the_end()
+    starts = {attempt.config.resume.checkpoint.step for attempt in world.attempts.values() if attempt.config.resume}
+    assert starts == {20}
+
+
+async def test_exhausted_rollbacks_can_pause_and_a_person_gives_new_ones():
+    rollback = {"limit": 1, "onExhausted": "Pause", "adjust": [{"parameter": "LearningRate", "multiply": 0.9}]}
+    drive = Drive(World(runs_away(18, until_below=1e-5), spec=GUARDED | {"rollback": rollback}))
+    world = await drive.until(suspended)
+    assert (world.status["pausedBy"]["reason"], world.status["rollbacks"]) == ("RollbacksExhausted", 1)
+    training = GUARDED["training"] | {"learningRate": 1e-6}
+    world.edit(suspend=True, training=training)
+    await drive.until(released)
+    assert world.status["rollbacksSinceProgress"] == 0
+    world.edit(suspend=False)
+    await drive.to_the_end()
+    assert (world.status["phase"], world.status["rollbacks"]) == ("Succeeded", 2)

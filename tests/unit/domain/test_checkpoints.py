@@ -1,13 +1,15 @@
 import math
 
 import pytest
-from tests.support.builders import guardrail, raw_guardrail, row, rows, spec
+from tests.support.builders import guard, raw_guardrail, row, rows, spec
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.protocol import CheckpointState
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase
-from ppojob_operator.domain.checkpoints import Evidence, judge_checkpoint, window
+from ppojob_operator.domain.checkpoints import Evidence, judge_checkpoint
+from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.lineage import Segment
 
 GOOD, BAD = 0.1, 0.3
@@ -20,8 +22,9 @@ def state(step: int, attempt: int = 1, *, problem: str | None = None, saving: bo
     )
 
 
-def evidence(history, guards=(guardrail(),), lineage=ONE_ATTEMPT, **more) -> Evidence:
-    return Evidence(lineage=lineage, rows=history, guards=guards, window=3, **more)
+def evidence(history, guards=(guard(),), lineage=ONE_ATTEMPT, **more) -> Evidence:
+    judged = judge_rows(guards, [(1, item) for item in history], attempt=1, window=3)
+    return Evidence(lineage=lineage, clean=judged.clean, attempt=1, **more)
 
 
 def phase(step, history, **more) -> CheckpointPhase:
@@ -52,7 +55,7 @@ def test_a_bad_row_outside_the_window_does_not_matter(bad_step):
 
 
 def test_a_raw_condition_counts_whatever_for_steps_and_after_step_say():
-    guards = (guardrail(forSteps=3, afterStep=100),)
+    guards = (guard(forSteps=3, afterStep=100),)
     assert phase(10, rows([GOOD] * 11 + [BAD]), guards=guards) is CheckpointPhase.SUSPECT
 
 
@@ -78,7 +81,7 @@ def test_the_end_of_training_waives_the_rest():
 
 
 def test_a_validation_guardrail_needs_a_validation_behind_it():
-    guards = (guardrail(conditions=[{"metric": "validationReward", "below": 0.5}], forSteps=1),)
+    guards = (guard(conditions=[{"metric": "validationReward", "below": 0.5}], forSteps=1),)
     history = rows([GOOD] * 13)
     good, bad = (row(13, RowKind.VALIDATION, validationReward=value) for value in (0.9, 0.1))
     assert phase(10, history, guards=guards) is CheckpointPhase.COMPLETE

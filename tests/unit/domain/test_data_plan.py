@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
-from tests.support.builders import NOW, UID, guardrail, raw_spec, spec
+from tests.support.builders import NOW, UID, guard, raw_spec, spec
 
 from ppojob_contract.data_plan import DataPlan, StepRange
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus, Steps
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind, PPOJobStatus, ResumePoint
 from ppojob_operator.domain import data_plan
-from ppojob_operator.domain.guardrails import Breach
+from ppojob_operator.domain.guardrails.episodes import Breach
+from ppojob_operator.domain.guardrails.readings import Finding, Reading
 from ppojob_operator.domain.job import AcceptedJob
 
 
@@ -32,7 +33,8 @@ def status(*attempts: AttemptStatus) -> PPOJobStatus:
 
 
 def breach(first: int, step: int) -> Breach:
-    return Breach(guardrail=guardrail(), first_step=first, step=step, value=0.9)
+    reading = Reading(step, (Finding.HOLDS,), (0.9,), (None,))
+    return Breach(guardrail=guard(), first_step=first, reading=reading)
 
 
 def steps(attempt_number: int, first: int, last: int) -> Steps:

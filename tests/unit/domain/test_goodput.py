@@ -41,7 +41,7 @@ async def test_steps_behind_the_target_of_a_rollback_are_lost() -> None:
     assert at_once["usefulSteps"] == 10
     world = await drive.to_the_end()
     found = Goodput.model_validate(world.status["goodput"])
-    lost = len(world.attempts[1].rows) - 10
+    lost = world.attempts[1].step - 10
     assert (found.useful_steps, found.steps) == (30, 30 + lost)
     assert found.steps == len(written(world))
 

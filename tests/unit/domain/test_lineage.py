@@ -3,7 +3,7 @@ import math
 from tests.support.builders import NOW, row
 
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, PPOJobStatus, ResumePoint
-from ppojob_operator.domain.lineage import Segment, contains, lineage, rows_of
+from ppojob_operator.domain.lineage import Segment, along, contains, lineage
 
 
 def attempt(number: int, resume: tuple[int, int] | None = None) -> AttemptStatus:
@@ -43,4 +43,4 @@ def test_a_status_that_points_at_itself_does_not_loop():
 def test_rows_follow_the_lineage():
     segments = lineage(status(attempt(1), attempt(2, (1, 3))))
     rows = {1: [row(step) for step in range(1, 8)], 2: [row(step) for step in range(4, 6)]}
-    assert [item.step for item in rows_of(segments, rows)] == [1, 2, 3, 4, 5]
+    assert [(number, item.step) for number, item in along(segments, rows)] == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]

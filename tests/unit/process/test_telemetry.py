@@ -60,10 +60,11 @@ def test_a_jobs_series_follow_its_status_and_go_with_it() -> None:
     telemetry = Telemetry()
     telemetry.observe_job(KEY, status(rollbacks=2, guardrails=guardrails(kl="Breached", reward="Healthy")))
     assert value(telemetry, "ppojob_rollbacks_total", namespace="ns", ppojob="job") == 2
-    assert value(telemetry, "ppojob_guardrail_verdict", namespace="ns", ppojob="job", guardrail="kl") == 1
+    kl = {"guardrail": "kl", "action": "Warn", "dry_run": "false"}
+    assert value(telemetry, "ppojob_guardrail_verdict", namespace="ns", ppojob="job", **kl) == 1
     assert value(telemetry, "ppojob_operator_jobs", phase="Running") == 1
     telemetry.observe_job(KEY, status(rollbacks=2, phase="Failed", guardrails=guardrails(reward="Inconclusive")))
-    assert value(telemetry, "ppojob_guardrail_verdict", namespace="ns", ppojob="job", guardrail="kl") is None
+    assert value(telemetry, "ppojob_guardrail_verdict", namespace="ns", ppojob="job", **kl) is None
     assert value(telemetry, "ppojob_operator_jobs", phase="Running") == 0
     telemetry.forget(KEY)
     left = [sample for family in telemetry.registry.collect() for sample in family.samples if "ppojob" in sample.labels]

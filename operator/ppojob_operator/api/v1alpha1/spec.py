@@ -10,7 +10,6 @@ from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import (
     FREE_FORM,
     Model,
-    Name,
     ObjectName,
     Quantity,
     Seconds,
@@ -20,6 +19,7 @@ from ppojob_operator.api.v1alpha1.base import (
     rules,
 )
 from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints
+from ppojob_operator.api.v1alpha1.guardrails import Guardrails, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import Reward
 from ppojob_operator.api.v1alpha1.samples import Samples
 from ppojob_operator.api.v1alpha1.training import Algorithm, Data, Models, Rollout, Training
@@ -148,43 +148,6 @@ class Storage(Model):
     ] = Field(default="", description="Folder on the volume, relative; each job has its own folder in it")
 
 
-class GuardrailAction(StrEnum):
-    """What a breach leads to."""
-
-    WARN = "Warn"
-    ROLLBACK = "Rollback"
-
-
-class Condition(Model):
-    """A bound on one figure."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(("has(self.above) || has(self.below)", "set a threshold: above, below or both"))
-    )
-    metric: Annotated[str, Field(min_length=1, max_length=128)] = Field(
-        description="A figure (docs/figures.md) or, with a slash, one of verl's own metric keys"
-    )
-    above: float | None = Field(default=None, description="Breached when the value is greater")
-    below: float | None = Field(default=None, description="Breached when the value is smaller")
-
-
-class Guardrail(Model):
-    """Conditions on figures of the run, judged at every step."""
-
-    name: Name = Field(description="Told in status, events and metrics")
-    conditions: Annotated[list[Condition], Field(min_length=1, max_length=1)] = Field(
-        description="What must hold for a step to be bad"
-    )
-    for_steps: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=1, description="Consecutive observations that must be bad"
-    )
-    after_step: Whole = Field(default=0, description="Global step up to which nothing is judged")
-    action: GuardrailAction = Field(
-        default=GuardrailAction.WARN, description="Rollback: back to the last confirmed checkpoint"
-    )
-    dry_run: bool = Field(default=False, description="Say what would be done, do nothing")
-
-
 class Adjustment(Model):
     """A change of one parameter at each rollback."""
 
@@ -223,7 +186,17 @@ class RollbackPolicy(Model):
         description="SkipFailing: the batches of the steps that went bad, and of the step before, are left out; Replay:"
         " they come again; Reshuffle: all data in another order, from its beginning (docs/data-and-samples.md)",
     )
-    grace_steps: Whole = Field(default=3, description="Steps after a resume in which Rollback guardrails only warn")
+    on_exhausted: OnExhausted = Field(
+        default=OnExhausted.FAIL, description="When no rollback is left or there is no checkpoint for it"
+    )
+    min_healthy_steps: Whole = Field(
+        default=20,
+        description="The same guardrail breached again so soon after a rollback takes the run to an older checkpoint",
+    )
+    grace_steps: Whole = Field(
+        default=3,
+        description="Steps after a resume in which Rollback guardrails only warn, but for values that are not finite",
+    )
     path: RollbackMode = Field(
         default=RollbackMode.AUTO,
         description="Auto: in the running trainer where possible, which takes seconds; Cold: by a new start of it",
@@ -245,8 +218,8 @@ class FailurePolicy(Model):
 
 
 _KL_BOUND = (
-    "self.algorithm.kl.control != 'Adaptive' || !has(self.guardrails) || self.guardrails.all(g, "
-    "g.conditions.all(c, c.metric != 'kl' || !has(c.above) || c.above > "
+    "self.algorithm.kl.control != 'Adaptive' || !has(self.guardrails) || self.guardrails.all(g, !has(g.conditions) || "
+    "g.conditions.all(c, !has(c.metric) || c.metric != 'kl' || !has(c.above) || c.above > "
     f"(has(self.algorithm.kl.target) ? self.algorithm.kl.target : {DEFAULT_KL_TARGET})))"
 )
 
@@ -290,8 +263,12 @@ class PPOJobSpec(Model):
     checkpoints: Checkpoints = Field(
         default_factory=Checkpoints, description="When to save, when to trust and what to keep"
     )
-    guardrails: Annotated[list[Guardrail], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
+    guardrails: Guardrails = Field(
         default_factory=list, description="Bounds on figures of the run, judged at every step"
+    )
+    default_guardrails: bool = Field(
+        default=True,
+        description="Have presets NonFinite and RewardFunctionFailing too, each unless guardrails has one of it",
     )
     rollback: RollbackPolicy = Field(default_factory=RollbackPolicy, description="How a run that went bad goes on")
     samples: Samples = Field(

@@ -10,6 +10,7 @@ from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import StatusModel, list_map
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
+from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction, Preset
 
 
 class Phase(StrEnum):
@@ -224,15 +225,46 @@ class Verdict(StrEnum):
     WAITING = "Waiting"
 
 
+class MeasuredCondition(StatusModel):
+    """A condition at a guardrail's last observation."""
+
+    figure: Annotated[str, Field(max_length=1024)] = Field(description="Metric or query")
+    value: str | None = None
+    bad: Annotated[str, Field(max_length=256)] = Field(default="", description="Its bound in words")
+
+
 class GuardrailStatus(StatusModel):
-    """A guardrail's verdict on the current attempt."""
+    """A guardrail's verdict on the current attempt. A preset of several rules has an entry for each."""
 
     name: str
+    preset: Preset | None = None
+    action: GuardrailAction = GuardrailAction.WARN
+    dry_run: bool = False
     verdict: Verdict
-    value: str | None = Field(default=None, description="Of the last observation")
-    failing_steps: int = 0
+    failing: int = Field(default=0, description="Bad ones among the newest observations")
+    bound: Annotated[str, Field(max_length=256)] = Field(default="", description="How many bad ones make a breach")
+    conditions: Annotated[list[MeasuredCondition], Field(max_length=8)] = Field(default_factory=list)
     step: int | None = Field(default=None, description="Of the last observation")
     message: Annotated[str, Field(max_length=1024)] = ""
+
+
+class PausedBy(StatusModel):
+    """Why the run was paused without a person, from the pause until the next attempt."""
+
+    guardrail: str
+    reason: Annotated[str, Field(max_length=64)]
+    message: Annotated[str, Field(max_length=4096)] = ""
+    attempt: int = Field(description="The one that was paused; what it breached is not acted on again")
+    step: int
+    since: datetime
+    released: bool = Field(default=False, description="A person has gone on: spec.suspend was true since")
+
+
+class RollbackMark(StatusModel):
+    """The last rollback."""
+
+    guardrail: str
+    target: ResumePoint
 
 
 class EvaluatedThrough(StatusModel):
@@ -266,9 +298,11 @@ class PPOJobStatus(StatusModel):
     metrics: Metrics | None = None
     goodput: Goodput = Field(default_factory=Goodput)
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
-    guardrails: Annotated[list[GuardrailStatus], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
+    guardrails: Annotated[list[GuardrailStatus], Field(max_length=128, json_schema_extra=list_map("name"))] = Field(
         default_factory=list
     )
+    paused_by: PausedBy | None = None
+    last_rollback: RollbackMark | None = None
     rollbacks: int = Field(default=0, description="Rollbacks of this job")
     rollbacks_since_progress: int = Field(default=0, description="What rollback.limit is compared with")
     rollback_mark: int = Field(default=0, description="Step of the last breach; a later Confirmed one resets the count")

@@ -1,0 +1,157 @@
+"""What one row says of one guardrail."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ppojob_contract.journal import RowKind
+from ppojob_contract.protocol import StepRow
+from ppojob_operator.api.v1alpha1.guardrails import Condition, Reference
+from ppojob_operator.domain.guardrails.bounds import limits, violated
+from ppojob_operator.domain.guardrails.guards import Guard, is_validation_metric
+from ppojob_operator.domain.guardrails.references import Past, past_of
+
+
+class Finding(Enum):
+    """Of one condition on one row."""
+
+    HOLDS = auto()
+    CLEAR = auto()
+    ABSENT = auto()
+    """The row lacks the figure, or the query had not one value."""
+    UNREFERENCED = auto()
+    """There is nothing to compare with yet: the condition cannot hold."""
+    PENDING = auto()
+    """The query was not asked yet: nothing from this row on can be judged."""
+
+
+class State(Enum):
+    """Of all conditions together on one row."""
+
+    BAD = auto()
+    GOOD = auto()
+    UNJUDGED = auto()
+    """No observation: a figure is absent, or there is nothing to compare with."""
+    PENDING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One guardrail on one row."""
+
+    step: int
+    findings: tuple[Finding, ...]
+    values: tuple[float | None, ...]
+    references: tuple[float | None, ...]
+
+    @property
+    def state(self) -> State:
+        found = self.findings
+        if Finding.PENDING in found:
+            return State.PENDING
+        if Finding.ABSENT in found or Finding.UNREFERENCED in found:
+            return State.UNJUDGED
+        return State.GOOD if Finding.CLEAR in found else State.BAD
+
+    @property
+    def clean(self) -> bool | None:
+        """Whether the weights that the row describes are cleared of this; None where the row proves nothing.
+
+        One condition that does not hold clears them, whatever the others say.
+        """
+        found = self.findings
+        if Finding.CLEAR in found or Finding.UNREFERENCED in found:
+            return True
+        return None if Finding.ABSENT in found or Finding.PENDING in found else False
+
+    @property
+    def finite(self) -> bool:
+        return all(value is None or math.isfinite(value) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A query's result that is not known yet."""
+
+
+UNASKED = Unasked()
+Results = Callable[[str, StepRow], float | Unasked | None]
+"""A query's result at a row's time; None where it had not exactly one value."""
+
+
+def no_queries(query: str, row: StepRow) -> float | Unasked | None:  # noqa: ARG001
+    """Where nothing asks Prometheus."""
+    return UNASKED
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads one guard off the rows of a lineage, in order. `validations`: newest value of each validation figure."""
+
+    guard: Guard
+    results: Results
+    validations: Mapping[str, float]
+    _pasts: Sequence[Past | None] = field(init=False)
+    _kind: RowKind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pasts = [
+            past_of(condition, validation=is_validation_metric(condition.metric)) for condition in self.guard.conditions
+        ]
+        self._kind = RowKind.VALIDATION if self.guard.validates else RowKind.STEP
+
+    def read(self, row: StepRow) -> Reading | None:
+        """None for a row of another kind."""
+        reading = None
+        if row.kind is self._kind:
+            parts = [self._part(*item, row) for item in zip(self.guard.conditions, self._pasts, strict=True)]
+            findings, values, references = zip(*parts, strict=True)
+            reading = Reading(row.step, findings, values, references)
+        self._remember(row)
+        return reading
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether rows of earlier attempts matter to it."""
+        return self.guard.rolls_back or any(past is not None for past in self._pasts)
+
+    @property
+    def follows_confirmed(self) -> bool:
+        return any(condition.relative_to is Reference.CONFIRMED for condition in self.guard.conditions)
+
+    def confirmed(self, step: int) -> None:
+        """The checkpoint of that step has been confirmed."""
+        for past in self._pasts:
+            if past is not None:
+                past.confirmed(step)
+
+    def _part(
+        self, condition: Condition, past: Past | None, row: StepRow
+    ) -> tuple[Finding, float | None, float | None]:
+        value = self._value(condition, row)
+        reference = past.value(row.step) if past is not None else None
+        if isinstance(value, Unasked):
+            return Finding.PENDING, None, reference
+        if value is None:
+            return Finding.ABSENT, None, reference
+        bounds = limits(condition, reference)
+        if bounds is None:
+            return Finding.UNREFERENCED, value, reference
+        return (Finding.HOLDS if violated(*bounds, value) else Finding.CLEAR), value, reference
+
+    def _value(self, condition: Condition, row: StepRow) -> float | Unasked | None:
+        if condition.promql is not None:
+            return self.results(condition.promql, row)
+        metric = condition.metric or ""
+        if row.kind is RowKind.STEP and is_validation_metric(metric):
+            return self.validations.get(metric)
+        return row.values.get(metric)
+
+    def _remember(self, row: StepRow) -> None:
+        for condition, past in zip(self.guard.conditions, self._pasts, strict=True):
+            if past is None or (row.kind is RowKind.VALIDATION) != is_validation_metric(condition.metric):
+                continue
+            value = self._value(condition, row)
+            if value is not None and not isinstance(value, Unasked) and math.isfinite(value):
+                past.add(row.step, value)

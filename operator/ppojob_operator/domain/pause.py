@@ -1,0 +1,25 @@
+"""A pause that no person asked for: what it is, and how a person ends it."""
+
+from ppojob_operator.api.v1alpha1.status import PausedBy, PPOJobStatus
+
+HOW_TO_GO_ON = "to go on, set spec.suspend to true, mend what is wrong, then set it to false"
+
+
+def paused(status: PPOJobStatus) -> bool:
+    """Whether the run waits for a person."""
+    return status.paused_by is not None and not status.paused_by.released
+
+
+def why_paused(status: PPOJobStatus) -> str:
+    """For a person; empty where nothing but `spec.suspend` holds the run."""
+    return f"{status.paused_by.message}; {HOW_TO_GO_ON}" if status.paused_by and paused(status) else ""
+
+
+def acknowledged(status: PPOJobStatus, attempt: int) -> bool:
+    """Whether a person has seen what that attempt breached and chose to go on all the same."""
+    return status.paused_by is not None and status.paused_by.released and status.paused_by.attempt == attempt
+
+
+def released(pause: PausedBy | None) -> PausedBy | None:
+    """The pause once a person has taken over."""
+    return pause.model_copy(update={"released": True}) if pause else None
