@@ -26,6 +26,11 @@ class Claimant(StrEnum):
     MONITOR = "Monitor"
 
 
+def prestop_id(pod_uid: str) -> str:
+    """Id of the Stop that a pod's preStop hook puts; the operator's are ids of its intents."""
+    return f"prestop-{pod_uid}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRef:
     """A checkpoint by the attempt that wrote it and its step."""

@@ -173,6 +173,16 @@ async def test_children_are_created_once_and_deleted_by_uid(cluster: KubernetesC
     assert not await cluster.list_ray_jobs(key_of(job))
 
 
+async def test_a_field_that_kuberay_does_not_know_is_an_error(cluster: KubernetesCluster, namespace: str) -> None:
+    """It would be dropped without a word."""
+    job = new_job(namespace)
+    made = ray_cluster(job)
+    made["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelectr"] = {"a": "b"}
+    with pytest.raises(ClusterUnavailable, match=r"headGroupSpec\.template\.spec\.nodeSelectr"):
+        await cluster.create(made)
+    assert not await cluster.list_clusters(key_of(job))
+
+
 async def test_anothers_object_is_a_conflict(cluster: KubernetesCluster, namespace: str) -> None:
     one, two = new_job(namespace), new_job(namespace)
     await cluster.create(ray_job(one))

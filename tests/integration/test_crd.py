@@ -1,7 +1,8 @@
 """The generated CRD at a real API server: it compiles every CEL rule within its cost, lets good objects in, and refuses
 bad ones with a message that names the field.
 
-Under a group of its own, so that an operator installed in the same cluster is not in the way.
+Under a group, a kind and names of its own: an operator in the same cluster is not in the way, and `kubectl get
+ppojob` means the real kind while these tests run.
 """
 
 import copy
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.shell import CommandError
 from tests.support.builders import raw_guardrail, raw_spec
@@ -20,7 +22,9 @@ from tests.support.schema import CRD
 pytestmark = pytest.mark.cluster
 
 GROUP = "crd-test.rlhf.dev"
-RESOURCE = f"ppojobs.{GROUP}"
+KIND = "CRDTestJob"
+NAMES_OF_KIND = {"kind": KIND, "listKind": f"{KIND}List", "plural": "crdtestjobs", "singular": "crdtestjob"}
+RESOURCE = f"{NAMES_OF_KIND['plural']}.{GROUP}"
 NAMESPACE = "ppojob-crd-test"
 FIELD_MANAGER = "ppojob-crd-test"
 
@@ -28,7 +32,7 @@ FIELD_MANAGER = "ppojob-crd-test"
 def own_crd() -> dict[str, Any]:
     crd = copy.deepcopy(CRD)
     crd["metadata"]["name"] = RESOURCE
-    crd["spec"]["group"] = GROUP
+    crd["spec"] |= {"group": GROUP, "names": NAMES_OF_KIND}
     return crd
 
 
@@ -60,7 +64,7 @@ class Refused(Exception):
 def manifest(spec: dict[str, Any], name: str = "job") -> dict[str, Any]:
     return {
         "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "PPOJob",
+        "kind": KIND,
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": spec,
     }
@@ -191,6 +195,22 @@ def test_examples_are_let_in(server: Server, name: str) -> None:
     server.try_out(ppojob(name)["spec"])
 
 
+@pytest.mark.parametrize(("written", "meant"), [("1e-4", 1e-4), ("1.0e-4", 1e-4), ("2E-5", 2e-5), ("1", 1)])
+def test_kubectl_reads_numbers_as_people_write_them(server: Server, written: str, meant: float) -> None:
+    """Other YAML readers (PyYAML) take 1e-4 for text, which the server refuses: see "text for a rate"."""
+    text = yaml.safe_dump(manifest(raw_spec(training=training(learningRate="RATE")))).replace("RATE", written)
+    stored = json.loads(server.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text))
+    assert stored["spec"]["training"]["learningRate"] == pytest.approx(meant)
+
+
+def test_the_real_kind_keeps_its_names(server: Server) -> None:
+    names = CRD["spec"]["names"]
+    real = {names["kind"], names["plural"], names["singular"], *names["shortNames"], *names["categories"]}
+    taken = server.kubectl.read("crd", RESOURCE)["spec"]["names"]
+    lists = (*taken.get("shortNames", ()), *taken.get("categories", ()))
+    assert not real & {taken["kind"], taken["plural"], taken["singular"], *lists}
+
+
 def test_defaults_are_filled_in(server: Server) -> None:
     stored = server.try_out(raw_spec())["spec"]
     assert stored["algorithm"]["kl"] == {"coefficient": 0.001, "control": "Fixed", "horizon": 10000, "monitor": True}
@@ -272,3 +292,5 @@ def test_one_line_says_how_it_goes(running: Server) -> None:
     header, line = running.kubectl("get", RESOURCE, "running", "-n", NAMESPACE).splitlines()
     assert header.split() == ["NAME", "PHASE", "STEP", "REWARD", "KL", "ATTEMPT", "ROLLBACKS", "AGE"]
     assert line.split()[:4] == ["running", "Running", "1", "2"]
+    wide, _ = running.kubectl("get", RESOURCE, "running", "-n", NAMESPACE, "-o", "wide").splitlines()
+    assert wide.split()[-1] == "MESSAGE"

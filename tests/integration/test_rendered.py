@@ -1,6 +1,7 @@
 """What is rendered, at a real API server with KubeRay's definitions: nothing is dropped, and the pods are valid."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from tests.support.builders import UID, spec
 from tests.support.examples import NAMES, accepted
 from tests.support.kube import Kube
 
+from ppojob_operator.codegen.pod_fields import module
+from ppojob_operator.domain import pod_fields
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.rayjob import render_attempt
@@ -71,6 +74,14 @@ def test_its_pods_are_valid(kubectl: Kubectl, name: str) -> None:
         metadata = {**template["metadata"], "name": "pod"}
         pod = try_out(kubectl, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
         assert contains(pod["spec"], {"containers": template["spec"]["containers"]})
+
+
+def test_the_known_fields_of_pods_are_the_api_servers(kubectl: Kubectl) -> None:
+    openapi = json.loads(kubectl("get", "--raw", "/openapi/v3/api/v1"))
+    version = openapi["info"]["version"]
+    if f"Kubernetes {version}," not in (pod_fields.__doc__ or ""):
+        pytest.skip(f"the fields were taken from another version than this server's {version}")
+    assert Path(pod_fields.__file__).read_text(encoding="utf-8") == module(openapi)
 
 
 def contains(stored: Any, meant: Any) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ppojob_contract import names
 from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import AttemptLayout, JobLayout
-from ppojob_contract.mailbox import Command, CommandKind
+from ppojob_contract.mailbox import Command, CommandKind, prestop_id
 from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
 from ppojob_trainer.attempt_files import AttemptFiles
@@ -59,7 +59,7 @@ def stop(
     number, layout = running
     if _dead_here(lock_files):
         return f"attempt {number} has no driver any more"
-    command = Command(id=f"prestop-{pod_uid}", kind=CommandKind.STOP)
+    command = Command(id=prestop_id(pod_uid), kind=CommandKind.STOP)
     if not write_json_once(layout.command, command.to_json()):
         # The slot holds another command: the trainer's own way of a signal does not need it.
         AttemptFiles(layout).stop_request.touch()

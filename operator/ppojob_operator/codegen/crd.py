@@ -31,6 +31,7 @@ COLUMNS = (
     _column("Checkpoint", "integer", ".status.checkpoints.confirmed.step", "Newest confirmed checkpoint's step", _WIDE),
     _column("Tokens/s", "string", ".status.metrics.tokensPerSecond", "Tokens a second, all devices", _WIDE),
     _column("Cluster", "integer", ".status.clusterNumber", "Number of the Ray cluster", _WIDE),
+    _column("Message", "string", ".status.message", "What is going on, or why nothing is", _WIDE),
 )
 
 

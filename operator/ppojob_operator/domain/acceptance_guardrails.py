@@ -1,6 +1,5 @@
 """Guardrails and rollbacks that could never work, or would repeat themselves."""
 
-import difflib
 from collections.abc import Iterator
 
 from ppojob_contract.data_plan import DataOrder
@@ -13,6 +12,7 @@ from ppojob_operator.api.v1alpha1.training import KLControl
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of
 from ppojob_operator.domain.observation import Problem
+from ppojob_operator.domain.suggestions import closest
 
 _POSITIVE = {Parameter.LEARNING_RATE, Parameter.CRITIC_LEARNING_RATE, Parameter.CLIP_RATIO}
 
@@ -164,8 +164,8 @@ def _metric(spec: PPOJobSpec, metric: str, path: str) -> Iterator[Problem]:
         return  # one of verl's own keys; whether it exists shows when the run logs it
     figure = FIGURES.get(metric)
     if figure is None:
-        close = difflib.get_close_matches(metric, FIGURES, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else "see docs/figures.md"
+        close = closest(metric, FIGURES)
+        hint = f"did you mean {close}?" if close else "see docs/figures.md"
         yield Problem(field=path, message=f"unknown figure {metric!r}: {hint} (verl's own keys have a slash)")
     elif figure.need is not None and (missing := _missing(spec, figure.need)):
         yield Problem(field=path, message=f"{metric} can never exist in this configuration: {missing}")

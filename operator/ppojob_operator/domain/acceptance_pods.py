@@ -8,6 +8,8 @@ from ppojob_contract import names
 from ppojob_operator.api.v1alpha1.quantities import quantity_bytes
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain import effective
+from ppojob_operator.domain.acceptance_pod_fields import unknown_fields
+from ppojob_operator.domain.acceptance_resources import resource_problems
 from ppojob_operator.domain.observation import Problem
 
 _RESERVED_ENV = frozenset(
@@ -50,6 +52,7 @@ def pod_problems(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Pr
     for item in spec.trainer.env:
         if item.name.startswith("PPOJOB_") or item.name in _RESERVED_ENV:
             yield Problem(field=f"spec.trainer.env[{item.name}]", message="is set by the operator or by KubeRay")
+    yield from resource_problems(spec.cluster, _TEMPLATE)
     yield from _template(spec.cluster.pod_template)
 
 
@@ -85,6 +88,7 @@ def _template(template: Mapping[str, Any]) -> Iterator[Problem]:
     for field, reason in _POD_FIELDS.items():
         if field in pod:
             yield Problem(field=f"{_TEMPLATE}.spec.{field}", message=f"cannot be changed: {reason}")
+    yield from unknown_fields(pod, f"{_TEMPLATE}.spec")
     yield from _volumes(pod.get("volumes", []), f"{_TEMPLATE}.spec.volumes")
     for kind, ours in (("containers", "ray"), ("initContainers", "monitor")):
         yield from _containers(pod.get(kind, []), ours, f"{_TEMPLATE}.spec.{kind}")

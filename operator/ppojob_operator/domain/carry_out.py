@@ -26,7 +26,8 @@ from ppojob_operator.domain.intent import NEXT_ATTEMPT
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
-from ppojob_operator.domain.provision import SOON, remove_everything
+from ppojob_operator.domain.pause import resting
+from ppojob_operator.domain.provision import SOON, deleting_job, remove_everything
 from ppojob_operator.domain.start import start
 
 STOP_MARGIN = timedelta(seconds=30)
@@ -62,7 +63,7 @@ def _end(
     if job is None:
         return CloseAttempt()
     if job.deleting:
-        return Wait(reason="DeletingRayJob", requeue=SOON)
+        return deleting_job(job)
     if _driver_done(observation, judgement, attempt) or _stop_overdue(observation, accepted, current):
         return RemoveRayJob(attempt=attempt.carrier, name=job.name, uid=job.uid)
     command = judgement.attempt_state.command if judgement.attempt_state else None
@@ -113,7 +114,7 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
     if done is not None:
         return done  # the claim can be looked at again, and shows that the trainer had got so far
     if accepted.spec.suspend:
-        return remove_everything(observation) or Wait(reason="Suspended", requeue=timedelta(hours=1))
+        return remove_everything(observation) or resting(observation.job.status)
     if _cluster_must_go(observation, current):
         removal = remove_everything(observation)
         if removal is not None:

@@ -11,10 +11,10 @@ from ppojob_operator.api.v1alpha1.status import (
     StatusCondition,
     Verdict,
 )
-from ppojob_operator.domain.decisions import Decision, Finish, Wait
+from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Decision, Finish, Wait
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
-from ppojob_operator.domain.provision import describe
+from ppojob_operator.domain.provision import describe, trouble
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -68,11 +68,11 @@ def _cluster_ready(
     cluster = observation.cluster(status.cluster_number)
     if cluster is not None and cluster.ready:
         return _TRUE, "Ready", f"RayCluster {cluster.name}"
-    if isinstance(decision, Wait) and decision.reason == "ClaimNotFound":
+    if isinstance(decision, Wait) and decision.reason == CLAIM_NOT_FOUND:
         return _FALSE, decision.reason, decision.message
     if cluster is None and (status.cluster_number == 0 or status.finished or observation.job.raw_spec.get("suspend")):
         return _FALSE, "NoCluster", ""
-    return _FALSE, "NotReady", describe(cluster)
+    return _FALSE, trouble(cluster) or "NotReady", describe(cluster)
 
 
 def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatus) -> tuple[ConditionStatus, str, str]:

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
 from ppojob_operator.domain.carry_out import carry_out
-from ppojob_operator.domain.decisions import Begin, Decision, DeleteJob, Refuse, Wait
+from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, Decision, DeleteJob, Refuse, Wait
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.pause import paused, why_paused
+from ppojob_operator.domain.pause import paused, resting
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
 
@@ -54,7 +54,7 @@ def _after_the_end(observation: Observation) -> Decision:
 def _suspend(observation: Observation) -> Decision:
     status = observation.job.status
     if not live(status) and not observation.clusters and not observation.jobs:
-        return Wait(reason="Suspended", message=why_paused(status), requeue=timedelta(hours=1))
+        return resting(status)
     return Begin(
         intent=intent(
             observation, IntentKind.SUSPEND, reason="Suspended", message="spec.suspend is true", replace_cluster=True
@@ -67,7 +67,7 @@ def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement
     status = observation.job.status
     if observation.storage_bound is False:
         return Wait(
-            reason="ClaimNotFound",
+            reason=CLAIM_NOT_FOUND,
             message=f"spec.storage.claimName: no PersistentVolumeClaim '{accepted.spec.storage.claim_name}' in "
             f"namespace {accepted.namespace}; create it",
         )

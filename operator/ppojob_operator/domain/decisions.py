@@ -10,6 +10,9 @@ from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePo
 
 POLL = timedelta(seconds=10)
 
+CLAIM_NOT_FOUND = "ClaimNotFound"
+"""Reason of a wait, a condition and an event."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:

@@ -14,14 +14,16 @@ from ppojob_operator.api.v1alpha1.status import (
     PPOJobStatus,
     RollbackPath,
 )
-from ppojob_operator.domain.decisions import Begin, CreateCluster, Decision, Finish, GoCold, Settle
+from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, CreateCluster, Decision, Finish, GoCold, Settle
 from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
-from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.observation import Observation, Trouble
 from ppojob_operator.domain.pause import HOW_TO_GO_ON, paused
 from ppojob_operator.domain.retention import never_deleted
 
 NORMAL, WARNING = "Normal", "Warning"
+
+_TROUBLES = {CLAIM_NOT_FOUND, *Trouble}
 
 _BEGUN = {
     IntentKind.ROLLBACK: (WARNING, "RollbackStarted"),
@@ -50,6 +52,7 @@ def events(
     old = observation.job.status
     return (
         *_acceptance(old, status),
+        *_trouble(old, status),
         *_decision(observation, decision),
         *_attempt(old, status),
         *_checkpoints(old, status),
@@ -71,6 +74,14 @@ def _acceptance(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
     yield Event(type=WARNING if warned else NORMAL, reason=after[1], message=after[2] or "the spec was accepted")
 
 
+def _trouble(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    """Once for each kind: the message of a pod that waits changes from minute to minute."""
+    before, after = _condition(old, ConditionType.CLUSTER_READY), _condition(new, ConditionType.CLUSTER_READY)
+    if after is None or after[1] not in _TROUBLES or (before is not None and before[1] == after[1]):
+        return
+    yield Event(type=WARNING, reason=after[1], message=after[2])
+
+
 def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
     match decision:
         case Begin(intent=intent) if intent.kind is IntentKind.SUSPEND and intent.guardrail is not None:
@@ -83,7 +94,7 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
         case GoCold(message=message):
             yield Event(type=NORMAL, reason="RollbackCold", message=f"the trainer is started anew: {message}")
         case Settle():
-            how = HOW_TO_GO_ON if paused(observation.job.status) else "spec.suspend: false resumes"
+            how = HOW_TO_GO_ON if paused(observation.job.status) else "spec.suspend: false goes on"
             yield Event(type=NORMAL, reason="Suspended", message=f"nothing runs; {how}")
         case Finish(succeeded=True, message=message):
             yield Event(type=NORMAL, reason="Succeeded", message=message)

@@ -10,6 +10,15 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.job import AcceptedJob
 
 
+class Trouble(StrEnum):
+    """What keeps pods from running that somebody has to mend."""
+
+    PODS_REFUSED = "PodsRefused"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    CONTAINER_NOT_STARTED = "ContainerNotStarted"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadPod:
     """The pod with Ray's GCS, the driver and the monitor."""
@@ -24,6 +33,8 @@ class HeadPod:
     """Of the Ray container; any restart means an empty GCS."""
     message: str = ""
     """Why it is not running (unschedulable, image cannot be pulled ...), for a person."""
+    trouble: Trouble | None = None
+    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +49,9 @@ class RayClusterView:
     workers_ready: int
     workers_desired: int
     message: str = ""
+    trouble: Trouble | None = None
+    """Of the workers, or of all pods."""
+    deleting_since: datetime | None = None
 
     @property
     def ready(self) -> bool:
@@ -63,6 +77,7 @@ class RayJobView:
     deployment_status: str
     """KubeRay's `jobDeploymentStatus`; ValidationFailed is permanent."""
     message: str = ""
+    deleting_since: datetime | None = None
 
     @property
     def ended(self) -> bool:

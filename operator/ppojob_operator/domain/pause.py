@@ -1,6 +1,12 @@
-"""A pause that no person asked for: what it is, and how a person ends it."""
+"""A run at rest, above all by a pause that no person asked for: what it is, and how a person ends it."""
+
+from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import PausedBy, PPOJobStatus
+from ppojob_operator.domain.decisions import Wait
+
+RESTING = "Suspended"
+"""Reason of the wait."""
 
 HOW_TO_GO_ON = "to go on, set spec.suspend to true, mend what is wrong, then set it to false"
 
@@ -10,9 +16,12 @@ def paused(status: PPOJobStatus) -> bool:
     return status.paused_by is not None and not status.paused_by.released
 
 
-def why_paused(status: PPOJobStatus) -> str:
-    """For a person; empty where nothing but `spec.suspend` holds the run."""
-    return f"{status.paused_by.message}; {HOW_TO_GO_ON}" if status.paused_by and paused(status) else ""
+def resting(status: PPOJobStatus) -> Wait:
+    """Nothing runs, by `spec.suspend` or by a pause; says how the run goes on."""
+    message = "nothing runs; spec.suspend: false goes on"
+    if status.paused_by is not None and paused(status):
+        message = f"{status.paused_by.message}; {HOW_TO_GO_ON}"
+    return Wait(reason=RESTING, message=message, requeue=timedelta(hours=1))
 
 
 def acknowledged(status: PPOJobStatus, attempt: int) -> bool:

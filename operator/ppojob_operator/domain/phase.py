@@ -2,14 +2,24 @@
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
-from ppojob_operator.domain.decisions import Decision, Refuse, Wait
+from ppojob_operator.domain.decisions import Decision, Refuse, Settle, Wait
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.pause import paused
+from ppojob_operator.domain.pause import RESTING, paused, resting
 
 _BY_CAUSE = {
     IntentKind.ROLLBACK: Phase.ROLLING_BACK,
     IntentKind.RESTART: Phase.RESTARTING,
     IntentKind.SPEC_CHANGE: Phase.RESTARTING,
+}
+
+
+_IN_WORDS = {
+    IntentKind.ROLLBACK: "rolling back",
+    IntentKind.RESTART: "restarting",
+    IntentKind.SPEC_CHANGE: "restarting",
+    IntentKind.SUSPEND: "suspending",
+    IntentKind.FAIL: "failing",
+    IntentKind.COMPLETE: "ending",
 }
 
 
@@ -45,10 +55,12 @@ def summary(status: PPOJobStatus, decision: Decision) -> str:
     """One line: what is going on, or why nothing is."""
     if isinstance(decision, Refuse):
         return "the spec was refused: see condition Accepted"
+    if isinstance(decision, Settle) or (isinstance(decision, Wait) and decision.reason == RESTING):
+        return resting(status).message
     waiting_for = decision.message if isinstance(decision, Wait) else ""
     if status.intent is not None:
         now = f" (now: {waiting_for})" if waiting_for else ""
-        return f"{status.intent.kind.value}: {status.intent.message}{now}"[:4096]
+        return f"{_IN_WORDS[status.intent.kind]}: {status.intent.message}{now}"[:4096]
     if waiting_for:
         return waiting_for[:4096]
     if status.finished is not None:

@@ -1,11 +1,11 @@
 """Whether a Ray cluster is needed, is there, and can be used."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ppojob_contract.protocol import LockState
 from ppojob_operator.domain.decisions import Decision, RemoveCluster, RemoveRayJob, Wait
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.domain.observation import Observation, RayClusterView, Reach
+from ppojob_operator.domain.observation import Observation, RayClusterView, RayJobView, Reach, Trouble
 
 SOON = timedelta(seconds=2)
 
@@ -60,13 +60,23 @@ def remove_everything(observation: Observation) -> Decision | None:
         if not job.deleting:
             return RemoveRayJob(attempt=job.attempt, name=job.name, uid=job.uid)
     if observation.jobs:
-        return Wait(reason="DeletingRayJob", requeue=SOON)
+        return deleting_job(observation.jobs[0])
     for cluster in observation.clusters:
         if not cluster.deleting:
             return RemoveCluster(number=cluster.number, name=cluster.name, uid=cluster.uid)
     if observation.clusters:
-        return Wait(reason="DeletingRayCluster", requeue=SOON)
+        cluster = observation.clusters[0]
+        return Wait(reason="DeletingRayCluster", message=describe(cluster), requeue=SOON)
     return None
+
+
+def deleting_job(job: RayJobView) -> Wait:
+    message = f"RayJob {job.name} is being deleted{_since(job.deleting_since)}"
+    return Wait(reason="DeletingRayJob", message=message, requeue=SOON)
+
+
+def _since(time: datetime | None) -> str:
+    return f" since {time:%Y-%m-%dT%H:%M:%SZ}" if time else ""
 
 
 def outdated(observation: Observation, accepted: AcceptedJob) -> bool:
@@ -80,11 +90,20 @@ def describe(cluster: RayClusterView | None) -> str:
     if cluster is None:
         return "the RayCluster is being created"
     if cluster.deleting:
-        return f"RayCluster {cluster.name} is being deleted"
+        pod = f": waiting for pod {cluster.head.name} to end" if cluster.head else ""
+        return f"RayCluster {cluster.name} is being deleted{_since(cluster.deleting_since)}{pod}"
     if cluster.head is None:
         return cluster.message or f"RayCluster {cluster.name} has no head pod yet"
     if cluster.head.failed:
         return f"head pod {cluster.head.name} failed: {cluster.head.message}"
     if not cluster.head.ready:
         return f"head pod {cluster.head.name} is not ready: {cluster.head.message or 'starting'}"
-    return f"{cluster.workers_ready} of {cluster.workers_desired} workers are ready"
+    ready = f"{cluster.workers_ready} of {cluster.workers_desired} workers are ready"
+    return f"{ready}: {cluster.message}" if cluster.message else ready
+
+
+def trouble(cluster: RayClusterView | None) -> Trouble | None:
+    """What somebody has to mend before the cluster gets ready."""
+    if cluster is None or cluster.ready or cluster.deleting:
+        return None
+    return (cluster.head.trouble if cluster.head else None) or cluster.trouble

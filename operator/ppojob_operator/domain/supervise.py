@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from ppojob_contract.mailbox import prestop_id
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import AttemptState, LockState
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind
@@ -49,13 +50,36 @@ def _ended(
     if outcome.exit_class is ExitClass.SUCCEEDED:
         return _succeeded(observation, accepted, outcome, attempt)
     if outcome.exit_class is ExitClass.STOPPED:
-        return _restart(observation, accepted, judgement, "Stopped", outcome.message)
+        return _stopped(observation, accepted, judgement, outcome, attempt)
     if not outcome.exit_class.retryable:
         return fail(observation, outcome.exit_class.value, outcome.message)
     # Workers that lost each other may leave a cluster that looks ready and is not.
     lost = outcome.exit_class is ExitClass.COMMUNICATION
     reason = outcome.exit_class.value
     return _restart(observation, accepted, judgement, reason, outcome.message, replace_cluster=lost)
+
+
+def _stopped(
+    observation: Observation, accepted: AcceptedJob, judgement: Judgement, outcome: Outcome, attempt: AttemptStatus
+) -> Decision:
+    """Not by the operator: a pod that is deleted lets the trainer save and stop first (its preStop hook)."""
+    lost = _lost(observation, accepted, judgement, attempt)
+    if lost is not None:
+        return lost
+    command = judgement.attempt_state.command if judgement.attempt_state else None
+    asked = command.id if command else ""
+    message = f"was deleted; before that the trainer {outcome.message}"
+    if asked == prestop_id(attempt.head_uid or "") or _head_deleting(observation, attempt):
+        message = f"the head pod of RayCluster c{attempt.cluster} {message}"
+        return _restart(observation, accepted, judgement, "HeadLost", message, replace_cluster=True)
+    if asked.startswith(prestop_id("")):
+        return _restart(observation, accepted, judgement, "WorkerLost", f"a worker pod {message}")
+    return _restart(observation, accepted, judgement, "Stopped", outcome.message)
+
+
+def _head_deleting(observation: Observation, attempt: AttemptStatus) -> bool:
+    cluster = observation.cluster(attempt.cluster)
+    return cluster is not None and cluster.head is not None and cluster.head.deleting
 
 
 def _succeeded(observation: Observation, accepted: AcceptedJob, outcome: Outcome, attempt: AttemptStatus) -> Decision:

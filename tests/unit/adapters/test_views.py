@@ -1,5 +1,6 @@
 """What the operator reads out of Ray objects and pods."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_the_monitors_restarts_are_not_rays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "trouble", "told"),
     [
         (
             {
@@ -77,6 +78,7 @@ def test_the_monitors_restarts_are_not_rays() -> None:
                     {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
                 ],
             },
+            "Unschedulable",
             "not scheduled: 0/1 nodes",
         ),
         (
@@ -88,28 +90,51 @@ def test_the_monitors_restarts_are_not_rays() -> None:
                     }
                 ]
             },
+            "ImageNotPulled",
             "container ray: ImagePullBackOff: Back-off pulling",
         ),
-        ({"containerStatuses": [{"name": "ray", "state": {"waiting": {"reason": "PodInitializing"}}}]}, ""),
+        (
+            {"containerStatuses": [{"name": "ray", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}]},
+            "ContainerNotStarted",
+            "container ray: CreateContainerConfigError",
+        ),
+        ({"containerStatuses": [{"name": "ray", "state": {"waiting": {"reason": "PodInitializing"}}}]}, None, ""),
         (
             {
                 "initContainerStatuses": [
                     {"name": "monitor", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
                 ]
             },
+            None,
             "container monitor ended: Error (1)",
         ),
-        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "low on memory"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, None, "low on memory"),
     ],
 )
-def test_why_a_pod_does_not_run(status: dict[str, Any], told: str) -> None:
-    assert views.pod_record(objects.pod(**status)).message == told
+def test_why_a_pod_does_not_run(status: dict[str, Any], trouble: str | None, told: str) -> None:
+    head = view(objects.pod(**status)).head
+    assert head is not None
+    assert (head.trouble, head.message) == (trouble, told)
+
+
+def test_pods_that_the_api_server_refuses() -> None:
+    condition = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}
+    record = views.cluster_record(objects.cluster(conditions=[condition]))
+    found = views.cluster_view(record, [])
+    assert (found.trouble, found.message) == ("PodsRefused", "exceeded quota: gpus")
+
+
+def test_since_when_something_is_being_deleted() -> None:
+    since = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    cluster = views.cluster_view(views.cluster_record(objects.deleting(objects.cluster())), [])
+    assert (cluster.deleting, cluster.deleting_since) == (True, since)
+    assert views.ray_job_view(objects.deleting(objects.ray_job())).deleting_since == since
 
 
 def test_a_workers_trouble_is_the_clusters_message() -> None:
     waiting = [{"name": "ray", "state": {"waiting": {"reason": "ErrImagePull"}}}]
     found = view(objects.pod(), objects.pod(name="w1", head=False, containerStatuses=waiting), workers=1)
-    assert found.message == "worker w1: container ray: ErrImagePull"
+    assert (found.trouble, found.message) == ("ImageNotPulled", "worker w1: container ray: ErrImagePull")
     assert not found.ready
 
 

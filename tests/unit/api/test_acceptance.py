@@ -51,6 +51,16 @@ def pods(**fields: Any) -> dict[str, Any]:
     return {"device": "CPU", "podTemplate": fields}
 
 
+def limited(block: str, **resources: tuple[Any, Any]) -> dict[str, Any]:
+    """Requests and limits by the resource's name."""
+    requests, limits = ({name: pair[part] for name, pair in resources.items()} for part in (0, 1))
+    return {"device": "CPU", block: {"requests": requests, "limits": limits}}
+
+
+def container(name: str = "ray", **resources: Any) -> dict[str, Any]:
+    return {"name": name, "resources": resources}
+
+
 CONDITION = "spec.guardrails[kl].conditions[0]"
 TERM = "spec.reward.terms[r]"
 ADJUST = "spec.rollback.adjust[LearningRate]"
@@ -113,6 +123,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"guardrails": guardrails(above=1, below=2)}, f"{CONDITION}.below", "above"),
     ({"guardrails": guardrails("kll")}, f"{CONDITION}.metric", "did you mean kl?"),
+    ({"guardrails": guardrails("KL")}, f"{CONDITION}.metric", "did you mean kl?"),
     ({"guardrails": guardrails("reward_mean")}, f"{CONDITION}.metric", "did you mean rewardMean?"),
     ({"guardrails": guardrails("zzz")}, f"{CONDITION}.metric", "docs/figures.md"),
     (
@@ -250,6 +261,30 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     # pods
     ({"trainer": {"env": [{"name": "PPOJOB_UID", "value": "x"}]}}, "spec.trainer.env[PPOJOB_UID]", "operator"),
     ({"trainer": {"env": [{"name": "RAY_ADDRESS"}]}}, "spec.trainer.env[RAY_ADDRESS]", "KubeRay"),
+    ({"cluster": limited("resources", cpu=("2", "1500m"))}, "spec.cluster.resources.requests[cpu]", "limit, 1500m"),
+    ({"cluster": limited("headResources", memory=("1Gi", "1G"))}, "spec.cluster.headResources.requests[memory]", "1G"),
+    (
+        {"cluster": pods(spec={"containers": [container("side", requests={"cpu": 2}, limits={"cpu": "1e0"})]})},
+        f"{TEMPLATE}.spec.containers[side].resources.requests[cpu]",
+        "limit, 1e0",
+    ),
+    (
+        {"cluster": limited("resources", cpu=("2", "4")) | pods(spec={"containers": [container(limits={"cpu": "1"})]})},
+        f"{TEMPLATE}.spec.containers[ray].resources.requests[cpu]",
+        "2 is more than the limit, 1",
+    ),
+    ({"cluster": pods(spec={"nodeSelectr": {}})}, f"{TEMPLATE}.spec.nodeSelectr", "did you mean nodeSelector?"),
+    ({"cluster": pods(spec={"NodeName": "n"})}, f"{TEMPLATE}.spec.NodeName", "did you mean nodeName?"),
+    (
+        {"cluster": pods(spec={"containers": [container() | {"securityContext": {"runAsUsr": 1}}]})},
+        f"{TEMPLATE}.spec.containers[ray].securityContext.runAsUsr",
+        "did you mean runAsUser?",
+    ),
+    (
+        {"cluster": pods(spec={"volumes": [{"name": "v", "hostPath": {"zzz": "/"}}]})},
+        f"{TEMPLATE}.spec.volumes[v].hostPath.zzz",
+        "kubectl explain",
+    ),
     ({"cluster": pods(containers=[])}, f"{TEMPLATE}.containers", "metadata and spec"),
     ({"cluster": pods(metadata={"name": "x"})}, f"{TEMPLATE}.metadata.name", "labels"),
     ({"cluster": pods(metadata={"labels": {"ray.io/cluster": "x"}})}, f"{TEMPLATE}.metadata.labels", "found by"),

@@ -188,7 +188,15 @@ def test_the_hash_is_of_the_fields() -> None:
 
 @pytest.mark.parametrize(
     ("quantity", "expected"),
-    [("1", 1), ("2k", 2000), ("1.5Gi", 1610612736), ("10Mi", 10485760), ("3T", 3 * 10**12), ("100m", None)],
+    [
+        ("1", 1),
+        ("2k", 2000),
+        ("1.5Gi", 1610612736),
+        ("10Mi", 10485760),
+        ("3T", 3 * 10**12),
+        ("100m", None),
+        ("x", None),
+    ],
 )
 def test_quantities(quantity: str, expected: int | None) -> None:
     assert quantity_bytes(quantity) == expected

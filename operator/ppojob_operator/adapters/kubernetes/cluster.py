@@ -145,7 +145,9 @@ class KubernetesCluster:
     async def create(self, manifest: dict[str, Any]) -> None:
         kind, metadata = CREATABLE[manifest["kind"]], manifest["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        answer = await self._api.change("POST", kind.path(namespace), manifest, accept=_CONFLICT)
+        # Strict: a field that this KubeRay does not know is an error, where it would be dropped without a word.
+        path = f"{kind.path(namespace)}?fieldValidation=Strict"
+        answer = await self._api.change("POST", path, manifest, accept=_CONFLICT)
         if answer.status == HTTPStatus.CONFLICT:
             there = await self._api.get(kind.path(namespace, name))
             if _owner(there.body) != _owner(manifest):

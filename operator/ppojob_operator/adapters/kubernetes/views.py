@@ -2,14 +2,26 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
-from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
+from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView, Trouble
 from ppojob_operator.ports import Key
 from ppojob_operator.render import names
 
 _NODE_TYPE = "ray.io/node-type"
+_JUST_BEGINNING = frozenset({None, "", "ContainerCreating", "PodInitializing"})
+_NO_IMAGE = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +31,10 @@ class ClusterRecord:
     name: str
     uid: str
     number: int
-    deleting: bool
+    deleting_since: datetime | None
     workers_desired: int
     message: str
+    trouble: Trouble | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,7 @@ class PodRecord:
     """No process of it is left."""
     restarts: int
     message: str
+    trouble: Trouble | None
 
 
 def controller(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -67,10 +81,15 @@ def cluster_record(body: Mapping[str, Any]) -> ClusterRecord:
         name=metadata["name"],
         uid=metadata["uid"],
         number=names.cluster_number(metadata["name"]) or 0,
-        deleting="deletionTimestamp" in metadata,
+        deleting_since=_deleting_since(metadata),
         workers_desired=sum(_workers(group) for group in body["spec"].get("workerGroupSpecs", [])),
         message=failure or status.get("reason", ""),
+        trouble=Trouble.PODS_REFUSED if failure else None,
     )
+
+
+def _deleting_since(metadata: Mapping[str, Any]) -> datetime | None:
+    return datetime.fromisoformat(metadata["deletionTimestamp"]) if "deletionTimestamp" in metadata else None
 
 
 def _workers(group: Mapping[str, Any]) -> int:
@@ -87,6 +106,7 @@ def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
         job_status=status.get("jobStatus", ""),
         deployment_status=status.get("jobDeploymentStatus", ""),
         message=status.get("message", "") or status.get("reason", ""),
+        deleting_since=_deleting_since(metadata),
     )
 
 
@@ -98,6 +118,7 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
     )
     deleting = "deletionTimestamp" in metadata
     ended = status.get("phase") in {"Failed", "Succeeded"}
+    trouble, message = _why_not(status, deleting=deleting)
     return PodRecord(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -109,30 +130,35 @@ def pod_record(body: Mapping[str, Any]) -> PodRecord:
         failed=ended or "terminated" in ray.get("state", {}),
         ended=ended,
         restarts=int(ray.get("restartCount", 0)),
-        message=_pod_message(status, deleting=deleting),
+        message=message,
+        trouble=trouble,
     )
 
 
-def _pod_message(status: Mapping[str, Any], *, deleting: bool) -> str:
+def _why_not(status: Mapping[str, Any], *, deleting: bool) -> tuple[Trouble | None, str]:
     """Why a pod does not run, in one line; empty where nothing is wrong or it only just begins."""
     if deleting:
-        return "the pod is being deleted"
+        return None, "the pod is being deleted"
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"not scheduled: {condition.get('message') or condition.get('reason', '')}"
+            reason = condition.get("message") or condition.get("reason", "")
+            return Trouble.UNSCHEDULABLE, f"not scheduled: {reason}"
     statuses = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
-    told = next(filter(None, map(_container_message, statuses)), "")
-    return told or str(status.get("message", "") or status.get("reason", ""))
+    told = next(filter(None, map(_container, statuses)), None)
+    return told or (None, str(status.get("message", "") or status.get("reason", "")))
 
 
-def _container_message(status: Mapping[str, Any]) -> str:
+def _container(status: Mapping[str, Any]) -> tuple[Trouble | None, str] | None:
+    """What is wrong with it; None where nothing is."""
     name, state = status["name"], status.get("state", {})
     waiting, ended = state.get("waiting"), state.get("terminated")
-    if waiting and waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
-        return _line(f"container {name}: {waiting['reason']}", waiting.get("message"))
+    if waiting and waiting.get("reason") not in _JUST_BEGINNING:
+        reason = waiting["reason"]
+        trouble = Trouble.IMAGE_NOT_PULLED if reason in _NO_IMAGE else Trouble.CONTAINER_NOT_STARTED
+        return trouble, _line(f"container {name}: {reason}", waiting.get("message"))
     if ended and ended.get("exitCode"):
-        return _line(f"container {name} ended: {ended.get('reason', 'Error')} ({ended['exitCode']})", None)
-    return ""
+        return None, _line(f"container {name} ended: {ended.get('reason', 'Error')} ({ended['exitCode']})", None)
+    return None
 
 
 def _line(start: str, detail: str | None) -> str:
@@ -143,16 +169,18 @@ def cluster_view(record: ClusterRecord, pods: Iterable[PodRecord]) -> RayCluster
     """A RayCluster with its pods. A head that is being deleted counts only while there is no other."""
     heads = sorted((pod for pod in pods if pod.head), key=lambda pod: (not pod.deleting, pod.created))
     workers = [pod for pod in pods if not pod.head and not pod.deleting]
-    told = next((f"worker {pod.name}: {pod.message}" for pod in workers if pod.message), "")
+    troubled = next((pod for pod in workers if pod.message), None)
     return RayClusterView(
         name=record.name,
         uid=record.uid,
         number=record.number,
-        deleting=record.deleting,
+        deleting=record.deleting_since is not None,
         head=_head(heads[-1]) if heads else None,
         workers_ready=sum(pod.ready and not pod.failed for pod in workers),
         workers_desired=record.workers_desired,
-        message=told or record.message,
+        message=f"worker {troubled.name}: {troubled.message}" if troubled else record.message,
+        trouble=(troubled.trouble if troubled else None) or record.trouble,
+        deleting_since=record.deleting_since,
     )
 
 
@@ -165,4 +193,6 @@ def _head(pod: PodRecord) -> HeadPod:
         failed=pod.failed,
         restarts=pod.restarts,
         message=pod.message,
+        trouble=pod.trouble,
+        deleting=pod.deleting,
     )

@@ -187,7 +187,8 @@ class Training(Model):
     )
     ppo_epochs: Count = Field(default=4, description="Passes over a step's samples")
     learning_rate: Positive = Field(
-        default=1e-6, description="Actor's; write 1.0e-6, since YAML readers take 1e-6 for text"
+        default=1e-6,
+        description="Actor's; write 1.0e-6: kubectl reads 1e-6 too, but other YAML readers (PyYAML) take it for text",
     )
     critic_learning_rate: Positive = Field(default=1e-5, description="Critic's")
     learning_rate_warmup_steps: Whole = Field(default=0, description="Steps over which the rates rise from 0")
