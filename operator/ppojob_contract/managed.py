@@ -11,6 +11,7 @@ _RESUME = "the operator says what an attempt begins from"
 _REWARD = "rewards come from spec.reward.terms"
 _LENGTH = "the length of training is the job's totalSteps"
 _TRAINER = "the job runs the trainer 'ppojob'"
+_SAMPLES = "spec.samples says which samples are kept"
 _DEVICES = "devices come from spec.cluster"
 
 MANAGED: Final[dict[str, str]] = {
@@ -37,6 +38,8 @@ MANAGED: Final[dict[str, str]] = {
     "trainer.v1.ppojob": _TRAINER,
     "trainer.v1.sampler.custom_sampler": "a custom sampler would switch dynamic sampling off",
     "trainer.logger": "figures reach trackers through the journal",
+    "trainer.rollout_data_dir": _SAMPLES,
+    "trainer.validation_data_dir": _SAMPLES,
     "trainer.project_name": "named after the job",
     "trainer.experiment_name": "named after the job",
     "transfer_queue.enable": _TRAINER,

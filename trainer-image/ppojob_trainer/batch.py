@@ -4,60 +4,137 @@
 Keys are `<prompt uid>_<session>_<output>`; padding rows carry the tag `is_padding`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 import transfer_queue as tq
 
 from ppojob_trainer.figures import Samples
-from ppojob_trainer.rewards.terms import FAILED_KEY
+from ppojob_trainer.rewards.terms import FAILED_KEY, TERM_PREFIX
+from ppojob_trainer.rows import ROW
 
-_FIELDS = ["rm_scores", "response_mask", "old_log_probs", "ref_log_prob", "extra_fields"]
-
-
-def read_samples(batch: Any) -> tuple[Samples, float | None]:
-    """The samples without padding, and `kl`, which is None without a reference."""
-    kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
-    if not kept:
-        return Samples(groups=[], scores=[], lengths=[], failed=[]), None
-    keys = [key for key, _ in kept]
-    data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=_FIELDS)
-    samples = Samples(
-        groups=[key.split("_")[0] for key in keys],
-        scores=[float(row.sum()) for row in data["rm_scores"].unbind()],
-        lengths=[int(tag["response_len"]) for _, tag in kept],
-        failed=[_failed(extra) for extra in data["extra_fields"]],
-    )
-    if "ref_log_prob" not in data:
-        return samples, None
-    return samples, k3_mean(_flat(data["old_log_probs"]), _flat(data["ref_log_prob"]), _flat(data["response_mask"]))
+_FIELDS = (
+    "rm_scores",
+    "response_mask",
+    "old_log_probs",
+    "ref_log_prob",
+    "extra_fields",
+    "prompts",
+    "responses",
+    "data_source",
+    "index",
+    "reward_model",
+    ROW,
+)
 
 
-def sessions(batch: Any) -> int:
-    """Answers that came, of several outputs of one conversation only one."""
-    real = [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
-    return len({key.rsplit("_", 1)[0] for key in real})
+class Batch:
+    """What was generated for one step or one validation, without padding; fetched at once, since verl drops it."""
+
+    def __init__(self, batch: Any) -> None:
+        kept = [(key, tag) for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")]
+        self._keys = [key for key, _ in kept]
+        self._lengths = [int(tag["response_len"]) for _, tag in kept]
+        self._data = (
+            tq.kv_batch_get(keys=self._keys, partition_id=batch.partition_id, select_fields=list(_FIELDS))
+            if kept
+            else {}
+        )
+
+    @property
+    def sessions(self) -> int:
+        """Answers that came, of several outputs of one conversation only one."""
+        return len({key.rsplit("_", 1)[0] for key in self._keys})
+
+    def samples(self) -> Samples:
+        if not self._keys:
+            return Samples(groups=[], scores=[], lengths=[], failed=[])
+        return Samples(
+            groups=[key.split("_")[0] for key in self._keys],
+            scores=self._scores(),
+            lengths=self._lengths,
+            failed=[bool(info.get(FAILED_KEY)) for info in self._infos()],
+        )
+
+    def kl(self) -> float | None:
+        """Mean over all response tokens; None without a reference, or without any token."""
+        rows = self._kl_rows()
+        if rows is None:
+            return None
+        tokens = torch.cat(rows)
+        return float(tokens.mean()) if len(tokens) else None
+
+    def lines(self, tokenizer: Any, max_response_length: int) -> Iterator[dict[str, Any]]:
+        """Each sample as its line in a file."""
+        if not self._keys:
+            return
+        prompts, responses = self._tokens("prompts"), self._tokens("responses")
+        prompt_texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
+        response_texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
+        scores, infos, kl = self._scores(), self._infos(), self._kl_rows()
+        for position, key in enumerate(self._keys):
+            group, session, output = key.rsplit("_", 2)
+            length, info = self._lengths[position], infos[position]
+            clipped = length >= max_response_length
+            last = responses[position][-1] if responses[position] else None
+            truth = self._plain("reward_model", position)
+            yield {
+                "row": self._plain(ROW, position),
+                "index": self._plain("index", position),
+                "dataSource": self._plain("data_source", position),
+                "group": group,
+                "session": int(session),
+                "output": int(output),
+                "prompt": prompt_texts[position],
+                "response": response_texts[position],
+                "groundTruth": truth.get("ground_truth") if isinstance(truth, Mapping) else None,
+                "reward": scores[position],
+                "parts": {
+                    name.removeprefix(TERM_PREFIX): value
+                    for name, value in info.items()
+                    if name.startswith(TERM_PREFIX)
+                },
+                "rewardFailed": bool(info.get(FAILED_KEY)),
+                "kl": None if kl is None or not len(kl[position]) else float(kl[position].mean()),
+                "promptLength": len(prompts[position]),
+                "responseLength": length,
+                "clipped": clipped,
+                "finish": "stop" if last == tokenizer.eos_token_id else "length" if clipped else None,
+            }
+
+    def _scores(self) -> list[float]:
+        return [float(row.sum()) for row in self._data["rm_scores"].unbind()]
+
+    def _infos(self) -> list[Mapping[str, Any]]:
+        """What the reward function said of each sample."""
+        extras = (self._plain("extra_fields", position) for position in range(len(self._keys)))
+        infos = (extra.get("reward_extra_info") if isinstance(extra, Mapping) else None for extra in extras)
+        return [info if isinstance(info, Mapping) else {} for info in infos]
+
+    def _kl_rows(self) -> list[torch.Tensor] | None:
+        """Of each sample, the k3 estimate of each response token."""
+        if "ref_log_prob" not in self._data:
+            return None
+        fields = (self._data[name].unbind() for name in ("old_log_probs", "ref_log_prob", "response_mask"))
+        return [k3(old, reference)[mask.bool()] for old, reference, mask in zip(*fields, strict=True)]
+
+    def _tokens(self, field: str) -> list[list[int]]:
+        return [row.tolist() for row in self._data[field].unbind()]
+
+    def _plain(self, field: str, position: int) -> Any:
+        """A value that is not a tensor; None where there is no such field."""
+        if field not in self._data:
+            return None
+        value = self._data[field][position]
+        return getattr(value, "data", value)  # tensordict may wrap it
 
 
-def k3_mean(old: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> float | None:
-    """Mean over response tokens of the k3 estimate of KL(policy || reference); None where there is no token.
+def k3(old: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Of each token, the k3 estimate of KL(policy || reference).
 
     k3 = exp(d) - d - 1 with d = reference - old (Schulman, "Approximating KL Divergence"). In double precision: d is
     small and the difference of nearly equal numbers is what is left.
     """
-    chosen = mask.bool()
-    if not bool(chosen.any()):
-        return None
-    difference = (reference.double() - old.double())[chosen]
-    return float((torch.expm1(difference) - difference).mean())
-
-
-def _flat(rows: torch.Tensor) -> torch.Tensor:
-    return torch.cat([row.reshape(-1) for row in rows.unbind()])
-
-
-def _failed(extra: Any) -> bool:
-    extra = getattr(extra, "data", extra)  # tensordict may wrap what is not a tensor
-    info = extra.get("reward_extra_info") if isinstance(extra, Mapping) else None
-    return bool(info.get(FAILED_KEY)) if isinstance(info, Mapping) else False
+    difference = reference.double() - old.double()
+    return torch.expm1(difference) - difference

@@ -81,6 +81,8 @@ def managed_values(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]
         "trainer.resume_mode": "resume_path" if source else "disable",
         "trainer.resume_from_path": str(source) if source else None,
         "trainer.logger": ["console"],
+        "trainer.rollout_data_dir": None,
+        "trainer.validation_data_dir": None,
         "trainer.project_name": attempt.namespace,
         "trainer.experiment_name": f"{attempt.name}-a{attempt.attempt}",
         "actor_rollout_ref.actor.checkpoint.async_save": False,

@@ -29,6 +29,8 @@ def job_defaults(attempt: AttemptConfig) -> dict[str, Any]:
     return {
         "data.max_response_length": attempt.max_response_length,
         "data.filter_overlong_prompts": True,
+        "data.custom_cls.path": "pkg://ppojob_trainer.rows",
+        "data.custom_cls.name": "NumberedRows",
         "trainer.val_before_train": False,
         "trainer.test_freq": -1,
         f"{_ROLLOUT}.tensor_model_parallel_size": 1,

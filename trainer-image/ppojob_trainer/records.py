@@ -8,7 +8,8 @@ from ppojob_contract import journal
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.numbers import number, plain
 from ppojob_trainer import figures
-from ppojob_trainer.batch import read_samples, sessions
+from ppojob_trainer.batch import Batch
+from ppojob_trainer.samples import TRAIN, VALIDATION, SampleFiles
 
 
 class Records:
@@ -17,20 +18,26 @@ class Records:
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self.last_step_row: Row | None = None
+        self._validated: list[Batch] = []
+        self.begin_attempt()
+
+    def begin_attempt(self) -> None:
+        """What comes from here on is the trainer's current attempt's."""
+        self.last_step_row = None
+        self._samples = SampleFiles(self._trainer.files.layout, self._trainer.attempt.samples)
 
     def step(self, batch: Any, metrics: dict[str, Any], step: int, epoch: int) -> None:
         """`metrics` are verl's, whole."""
-        trainer, verl = self._trainer, _numbers(metrics)
-        samples, kl = read_samples(batch)
+        trainer, verl, answers = self._trainer, _numbers(metrics), Batch(batch)
         rollout = trainer.config.actor_rollout_ref.rollout
         own = figures.step_figures(
             verl,
-            samples,
-            missing=max(0, trainer.config.data.train_batch_size * rollout.n - sessions(batch)),
+            answers.samples(),
+            missing=max(0, trainer.config.data.train_batch_size * rollout.n - answers.sessions),
             max_response_length=trainer.attempt.max_response_length,
             grouped=rollout.n > 1,
             devices=trainer._get_n_gpus_for_throughput(),  # noqa: SLF001 - verl's
-            kl=kl,
+            kl=answers.kl(),
             device_memory=self._device_memory(),
         )
         self.last_step_row = self._write(
@@ -44,6 +51,7 @@ class Records:
                 batches=trainer.data.drawn,
             )
         )
+        self._keep(TRAIN, step, [answers])
 
     def validation(self, metrics: dict[str, Any]) -> None:
         """`metrics` are those of verl's validation."""
@@ -51,8 +59,31 @@ class Records:
         step, reward = trainer.global_steps, figures.validation_reward(verl)
         own = {} if reward is None else {"validationReward": reward}
         epoch = max(0, step - 1) // trainer.steps_per_epoch
-        self._write(
-            Row(kind=RowKind.VALIDATION, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl),
+        self._write(Row(kind=RowKind.VALIDATION, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl))
+        self._keep(VALIDATION, step, self._validated)
+        self._validated = []
+
+    def watching_validation(self, buffer: Any) -> Any:
+        """Verl's replay buffer, whose validation batches are seen here: verl drops them before it gives the figures."""
+        sample = buffer.sample
+
+        def sample_and_see(*args: Any, **kwargs: Any) -> Any:
+            batch, metrics = sample(*args, **kwargs)
+            if batch.partition_id == "val" and self._trainer.attempt.samples.validation:
+                self._validated.append(Batch(batch))
+            return batch, metrics
+
+        buffer.sample = sample_and_see
+        return buffer
+
+    def flush(self) -> None:
+        """All samples are on the volume."""
+        self._samples.flush()
+
+    def _keep(self, kind: str, step: int, batches: list[Batch]) -> None:
+        tokenizer, limit = self._trainer.tokenizer, self._trainer.attempt.max_response_length
+        self._samples.write(
+            kind, step, lambda: ({"step": step} | line for batch in batches for line in batch.lines(tokenizer, limit))
         )
 
     def _write(self, row: Row) -> Row:

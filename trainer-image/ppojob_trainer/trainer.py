@@ -92,7 +92,7 @@ class JobTrainer(PPOTrainerSync):
             return float(wait(partition_id, last_debug_time))
 
         buffer._wait_for_next_poll = wait_or_leave  # noqa: SLF001
-        return buffer
+        return self.records.watching_validation(buffer)
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
@@ -173,6 +173,7 @@ class JobTrainer(PPOTrainerSync):
         """Trains until the last step or until told to stop; `ending` says which."""
         try:
             super().fit(agent_loop_manager)
+            self.records.flush()
             self.ending = {"stopped": False, "step": self.global_steps - 1}
         except StopRequested as stop:
             self._save_and_stop(stop)
@@ -212,6 +213,7 @@ class JobTrainer(PPOTrainerSync):
             self.data.take_back(self.files.layout.checkpoint(step))
             self._seal()
         self._shutdown_dump_executor()
+        self.records.flush()
         if stop.command:
             self.mailbox.acknowledge(stop.command, AckResult.DONE, step=step)
         self.ending = {"stopped": True, "step": step}

@@ -16,6 +16,9 @@ log = logging.getLogger(__name__)
 FAILED_KEY = "ppojob_failed"
 """In the result: 1.0 where a term raised; what `failedPromptFraction` counts."""
 
+TERM_PREFIX = "term_"
+"""In the result: before a term's name, its own score."""
+
 Score = Callable[[Any, str, Any, Mapping[str, Any] | None], float]
 
 
@@ -65,7 +68,7 @@ def total(
             if not term.reported:
                 term.reported = True
                 log.error("reward term %s failed (logged once a process):\n%s", term.name, traceback.format_exc())  # noqa: TRY400
-        result[f"term_{term.name}"] = part
+        result[f"{TERM_PREFIX}{term.name}"] = part
         result["score"] += term.weight * part
     return result
 
