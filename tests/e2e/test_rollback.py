@@ -1,5 +1,6 @@
 """The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside."""
 
+import itertools
 import json
 from datetime import datetime
 from typing import Any
@@ -37,6 +38,7 @@ def test_rollback(rollback: Run) -> None:
     _check_files(rollback, target["step"], status)
     _check_prometheus(rollback, target["step"])
     _check_retention(rollback, target["step"])
+    _check_data(rollback, target["step"], status)
     _check_story(rollback)
 
 
@@ -78,6 +80,34 @@ def _check_files(run: Run, target: int, status: dict[str, Any]) -> None:
     first_branch = run.layout.attempt(1).checkpoint(run.layout.attempt(1).saved_steps()[-1])
     assert (folder / weights).read_bytes() != (first_branch / weights).read_bytes()
     assert status["checkpoints"]["confirmed"]["attempt"] == 2
+
+
+def _check_data(run: Run, target: int, status: dict[str, Any]) -> None:
+    """The batches of the steps that went bad never come again; their samples are kept."""
+    plan = status["attempt"]["data"]
+    (failing,) = plan["skip"]
+    assert plan["incident"] == [failing]
+    assert (failing["attempt"], failing["last"] - failing["first"]) == (1, run.spec["guardrails"][0]["forSteps"])
+    steps = range(failing["first"], failing["last"] + 1)
+    left_out = {_batches(run, 1)[step] for step in steps}
+    trained = list(_batches(run, 2).values())
+    rest = (number for number in itertools.count(target) if number not in left_out)
+    assert trained == list(itertools.islice(rest, len(trained)))
+    folder = run.layout.attempt(1).incident
+    assert read_json(folder / "incident.json")["missingSamples"] == []
+    for step in steps:
+        lines = [json.loads(line) for line in (folder / f"step_{step}.jsonl").read_text().splitlines()]
+        assert {line["step"] for line in lines} == {step}
+        assert len({line["row"] for line in lines}) == run.spec["training"]["batchSize"]
+        assert all(line["prompt"] and line["kl"] is not None and line["parts"] for line in lines)
+    assert (run.layout.attempt(2).samples / "train" / "step_40.jsonl").exists()
+
+
+def _batches(run: Run, attempt: int) -> dict[int, int]:
+    """Of each step, the number of its batch."""
+    rows = [row for row in run.journal(attempt) if row.kind is RowKind.STEP]
+    assert all(row.batches is not None and row.batches.first == row.batches.last for row in rows)
+    return {row.step: row.batches.first for row in rows if row.batches is not None}
 
 
 def _check_retention(run: Run, target: int) -> None:

@@ -11,6 +11,7 @@ import sys
 
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig, Resume
+from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 
 
@@ -64,6 +65,7 @@ def main() -> None:
     parser.add_argument("--overrides", default="{}", help="JSON")
     parser.add_argument("--settings", default="{}", help="JSON")
     parser.add_argument("--resume", help="ATTEMPT:STEP")
+    parser.add_argument("--data", default="{}", help="JSON of a data plan")
     parser.add_argument("--weights-only", action="store_true")
     parser.add_argument("--devices", type=int, default=1)
     arguments = parser.parse_args()
@@ -85,6 +87,7 @@ def main() -> None:
         devices_per_node=arguments.devices,
         nodes=1,
         settings=json.loads(arguments.settings),
+        data=DataPlan.from_json(json.loads(arguments.data)),
         resume=Resume(checkpoint=CheckpointRef(attempt=source[0], step=source[1]), weights_only=arguments.weights_only)
         if source
         else None,

@@ -192,6 +192,55 @@ def weights_only(folder: Path) -> None:
     assert rows[0].figures["learningRate"] == 1e-3
 
 
+def left_out(folder: Path) -> None:
+    """By the rows in the samples: what is left out does not come again, through a restart and the end of an epoch
+    (16 batches); Replay brings it again; Reshuffle begins another order.
+    """
+    first = Run(folder, 1, "--steps", "18", "--save", "4", "--validate", "9")
+    first.expect(0, "Succeeded")
+    reference = {step - 1: prompts(first.layout, step) for step in range(1, 19)}
+    assert sum(len(rows) for batch, rows in reference.items() if batch < 16) == 256
+    assert len(set().union(*(rows for batch, rows in reference.items() if batch < 16))) == 256
+    assert [step for step in (9, 18) if not (first.layout.samples / "validation" / f"step_{step}.jsonl").exists()] == []
+
+    failing = [{"attempt": 1, "first": 6, "last": 7}]
+    plan = ("--data", json.dumps({"skip": failing, "incident": failing}))
+    second = Run(folder, 2, "--steps", "8", "--resume", "1:4", "--save", "4", *plan)
+    second.expect(0, "Succeeded")
+    assert trained(second) == [4, 7, 8, 9]
+    third = Run(folder, 3, "--steps", "16", "--resume", "2:8", *plan)
+    third.expect(0, "Succeeded")
+    assert trained(third) == list(range(10, 18))
+    for run in (second, third):
+        assert [prompts(run.layout, row.step) for row in run.rows()] == [reference[number] for number in trained(run)]
+    report = read_json(first.layout.incident / "incident.json")
+    assert report
+    assert (report["nextAttempt"], report["missingSamples"]) == (2, [])
+    kept = [(first.layout.incident / f"step_{step}.jsonl").read_bytes() for step in (6, 7)]
+    assert kept == [(first.layout.samples / "train" / f"step_{step}.jsonl").read_bytes() for step in (6, 7)]
+
+    again = Run(folder, 4, "--steps", "7", "--resume", "1:4")
+    again.expect(0, "Succeeded")
+    assert [prompts(again.layout, step) for step in (5, 6, 7)] == [reference[number] for number in (4, 5, 6)]
+    other = Run(folder, 5, "--steps", "6", "--resume", "1:4", "--data", '{"reshuffle": 1}')
+    other.expect(0, "Succeeded")
+    assert trained(other) == [0, 1]
+    assert all(prompts(other.layout, step) not in reference.values() for step in (5, 6))
+
+
+def prompts(layout: AttemptLayout, step: int) -> frozenset[int]:
+    """Rows of the data that the step's samples name."""
+    lines = (layout.samples / "train" / f"step_{step}.jsonl").read_text().splitlines()
+    return frozenset(json.loads(line)["row"] for line in lines)
+
+
+def trained(run: Run) -> list[int]:
+    """Batches, by the journal."""
+    drawn = [row.batches for row in run.rows() if row.batches is not None]
+    assert all(item.first == item.last for item in drawn)
+    return [item.first for item in drawn]
+
+
 def full_disk(folder: Path) -> None:
     """A save that does not fit is a StorageError, and the outcome is written nevertheless. Needs root, to mount."""
     folder.mkdir(parents=True)
@@ -208,7 +257,7 @@ def full_disk(folder: Path) -> None:
 
 SCENARIOS = {
     function.__name__: function
-    for function in (refused, stop_and_resume, sigterm, deaths, adaptive, weights_only, full_disk)
+    for function in (refused, stop_and_resume, sigterm, deaths, adaptive, weights_only, left_out, full_disk)
 }
 
 

@@ -73,22 +73,25 @@ class Batch:
         prompt_texts = tokenizer.batch_decode(prompts, skip_special_tokens=True)
         response_texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
         scores, infos, kl = self._scores(), self._infos(), self._kl_rows()
+        rows, indices, sources = self._plain(ROW), self._plain("index"), self._plain("data_source")
+        truths = [
+            item.get("ground_truth") if isinstance(item, Mapping) else None for item in self._plain("reward_model")
+        ]
         for position, key in enumerate(self._keys):
             group, session, output = key.rsplit("_", 2)
             length, info = self._lengths[position], infos[position]
             clipped = length >= max_response_length
             last = responses[position][-1] if responses[position] else None
-            truth = self._plain("reward_model", position)
             yield {
-                "row": self._plain(ROW, position),
-                "index": self._plain("index", position),
-                "dataSource": self._plain("data_source", position),
+                "row": rows[position],
+                "index": indices[position],
+                "dataSource": sources[position],
                 "group": group,
                 "session": int(session),
                 "output": int(output),
                 "prompt": prompt_texts[position],
                 "response": response_texts[position],
-                "groundTruth": truth.get("ground_truth") if isinstance(truth, Mapping) else None,
+                "groundTruth": truths[position],
                 "reward": scores[position],
                 "parts": {
                     name.removeprefix(TERM_PREFIX): value
@@ -108,7 +111,7 @@ class Batch:
 
     def _infos(self) -> list[Mapping[str, Any]]:
         """What the reward function said of each sample."""
-        extras = (self._plain("extra_fields", position) for position in range(len(self._keys)))
+        extras = self._plain("extra_fields")
         infos = (extra.get("reward_extra_info") if isinstance(extra, Mapping) else None for extra in extras)
         return [info if isinstance(info, Mapping) else {} for info in infos]
 
@@ -122,12 +125,9 @@ class Batch:
     def _tokens(self, field: str) -> list[list[int]]:
         return [row.tolist() for row in self._data[field].unbind()]
 
-    def _plain(self, field: str, position: int) -> Any:
-        """A value that is not a tensor; None where there is no such field."""
-        if field not in self._data:
-            return None
-        value = self._data[field][position]
-        return getattr(value, "data", value)  # tensordict may wrap it
+    def _plain(self, field: str) -> list[Any]:
+        """Values that are not tensors; None where there is no such field."""
+        return self._data.get(field).tolist() if field in self._data else [None] * len(self._keys)
 
 
 def k3(old: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

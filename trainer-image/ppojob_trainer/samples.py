@@ -36,7 +36,8 @@ def unwanted(sizes: Mapping[int, int], settings: SampleSettings, kind: str) -> l
     newest = sorted(sizes, reverse=True)
     if kind == VALIDATION:
         return newest[settings.keep_last :]
-    window, used = set(), 0
+    window: set[int] = set()
+    used = 0
     for step in newest[:WINDOW_STEPS]:
         used += sizes[step]
         if window and used > WINDOW_BYTES:
