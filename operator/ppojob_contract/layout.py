@@ -57,6 +57,11 @@ class AttemptLayout:
         return self.folder / "outcome.json"
 
     @property
+    def dataset(self) -> Path:
+        """Checksums of the data that it was given, once that has been read."""
+        return self.folder / "dataset.json"
+
+    @property
     def samples(self) -> Path:
         """`train/` and `validation/`, a file a step."""
         return self.folder / "samples"

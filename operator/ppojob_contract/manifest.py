@@ -40,6 +40,8 @@ class Manifest:
     settings: Mapping[str, float] = field(default_factory=dict)
     """Adjusted parameters in force when it was saved."""
     last_command: str | None = None
+    dataset_digest: str | None = None
+    """SHA-256 of the data that the attempt was given, where known by then."""
     batches: Batches | None = None
     """Of the step's journal row: where in the data's order the iterator in `data.pt` stands."""
 
@@ -60,6 +62,7 @@ class Manifest:
             "state": dict(self.state),
             "settings": dict(self.settings),
             "lastCommand": self.last_command,
+            "datasetDigest": self.dataset_digest,
             "batches": self.batches.to_json() if self.batches else None,
         }
 
@@ -83,6 +86,7 @@ class Manifest:
             state=numbers(value.get("state", {})),
             settings=numbers(value.get("settings", {})),
             last_command=value.get("lastCommand"),
+            dataset_digest=value.get("datasetDigest"),
             batches=Batches.from_json(batches) if batches else None,
         )
 

@@ -52,6 +52,8 @@ class AttemptState:
     claimed_by: Claimant | None
     ack: Ack | None
     outcome: Outcome | None
+    dataset_digest: str | None = None
+    """SHA-256 of the data that it was given, once known."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,6 +65,7 @@ class AttemptState:
             "claimedBy": self.claimed_by.value if self.claimed_by else None,
             "ack": self.ack.to_json() if self.ack else None,
             "outcome": self.outcome.to_json() if self.outcome else None,
+            "datasetDigest": self.dataset_digest,
         }
 
     @classmethod
@@ -78,6 +81,7 @@ class AttemptState:
             claimed_by=Claimant(claimed_by) if claimed_by else None,
             ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
+            dataset_digest=value.get("datasetDigest"),
         )
 
 

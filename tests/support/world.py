@@ -122,6 +122,8 @@ class World:
     confirmed: list[CheckpointRef] = field(default_factory=list)
     deleted: list[CheckpointRef] = field(default_factory=list)
     free_bytes: int | None = None
+    digests: dict[int, str] = field(default_factory=dict)
+    """Of the data that each attempt read."""
     revisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
@@ -493,6 +495,7 @@ class FakeMonitorPort:
             claimed_by=item.claimed_by,
             ack=item.ack,
             outcome=item.outcome,
+            dataset_digest=self.world.digests.get(number),
         )
 
     async def steps(

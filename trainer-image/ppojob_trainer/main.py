@@ -17,7 +17,7 @@ from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.outcomes import ExitClass, Outcome
-from ppojob_trainer import cluster, configuration, incident, locks, sealing
+from ppojob_trainer import cluster, configuration, datasets, incident, locks, sealing
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.classification import classify
 from ppojob_trainer.errors import ConfigError
@@ -83,6 +83,7 @@ def _train(attempt: AttemptConfig, files: AttemptFiles, watch: Watch) -> dict[st
         source = attempt.resume.checkpoint
         sealing.verified(JobLayout(Path(attempt.root)).attempt(source.attempt).checkpoint(source.step))
     incident.keep(attempt)
+    datasets.begin(files.layout, attempt.overrides)
     cluster.prepare_environment(platform)
     config = configuration.compose(keys, attempt)
     _validate(config)

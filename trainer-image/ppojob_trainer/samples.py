@@ -23,12 +23,19 @@ WINDOW_STEPS = 50
 """Of the newest steps, all are there, as far as they fit into `WINDOW_BYTES`."""
 WINDOW_BYTES = 256 << 20
 
+_LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
 Lines = Callable[[], Iterable[Mapping[str, Any]]]
 """Makes the samples of a file; called where they are written."""
 
 
 def name(step: int) -> str:
     return f"step_{step}.jsonl"
+
+
+def in_one_line(value: Mapping[str, Any]) -> str:
+    """JSON without any character that a reader might take for the end of a line: models write them all."""
+    return json.dumps(plain(dict(value)), ensure_ascii=False).translate(_LINE_ENDS)
 
 
 def unwanted(sizes: Mapping[int, int], settings: SampleSettings, kind: str) -> list[int]:
@@ -79,7 +86,7 @@ class SampleFiles:
             folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("w", encoding="utf-8") as file:
                 for line in lines():
-                    file.write(json.dumps(plain(dict(line)), ensure_ascii=False) + "\n")
+                    file.write(in_one_line(line) + "\n")
             sizes = self._sizes[kind]
             sizes[step] = temporary.stat().st_size
             temporary.replace(folder / name(step))

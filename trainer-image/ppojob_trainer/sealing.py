@@ -21,6 +21,7 @@ def seal(
     state: Mapping[str, float],
     settings: Mapping[str, float],
     last_command: str | None,
+    dataset_digest: str | None = None,
     batches: Batches | None = None,
 ) -> Manifest:
     """Puts the checkpoint's files on disk, then its manifest: torch.save leaves them in the page cache."""
@@ -34,6 +35,7 @@ def seal(
         state=state,
         settings=settings,
         last_command=last_command,
+        dataset_digest=dataset_digest,
         batches=batches,
     )
     write_json(folder / manifests.NAME, manifest.to_json())

@@ -24,7 +24,7 @@ from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.parameters import Parameter
-from ppojob_trainer import sealing, settings
+from ppojob_trainer import datasets, sealing, settings
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.data_order import DataOrder
 from ppojob_trainer.errors import ConfigError, DataError
@@ -258,6 +258,7 @@ class JobTrainer(PPOTrainerSync):
             state=state,
             settings=self.attempt.settings,
             last_command=None,
+            dataset_digest=datasets.digest_of(self.files.layout),
             batches=row.batches if row else None,
         )
         seconds += time.monotonic() - begin

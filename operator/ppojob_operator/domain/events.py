@@ -55,6 +55,7 @@ def events(
         *_trouble(old, status),
         *_decision(observation, decision),
         *_attempt(old, status),
+        *_dataset(old, status),
         *_checkpoints(old, status),
         *_guardrails(old, judgement),
         *_health(old, status),
@@ -119,7 +120,8 @@ def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
             message=f"attempt {after.number} starts {source}{where}{_with(new.adjustments)}",
         )
         if after.data_anew:
-            why = "the data is shuffled anew" if after.data.reshuffle else "data or batchSize changed"
+            shuffled = after.cause is IntentKind.ROLLBACK and after.data.reshuffle
+            why = "the data is shuffled anew" if shuffled else "data or batchSize changed"
             message = f"attempt {after.number} begins at the beginning of its data's order: {why}"
             yield Event(type=NORMAL, reason="DataOrderBegins", message=message)
     elif before.first_step is None and after.first_step is not None:
@@ -129,6 +131,21 @@ def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
             reason="FirstStep",
             message=f"attempt {after.number} finished its first step {seconds:.0f} s after it was started",
         )
+
+
+def _dataset(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    """Files that were rewritten under the run: the attempt that its checkpoint is from had read something else."""
+    after, before = new.attempt, old.attempt
+    if after is None or after.dataset_digest is None or after.resume is None:
+        return
+    if before is not None and before.number == after.number and before.dataset_digest is not None:
+        return
+    origin = next((item for item in new.attempts if item.number == after.resume.attempt), None)
+    if origin is None or origin.dataset_digest is None or origin.training_hash != after.training_hash:
+        return
+    if origin.dataset_digest != after.dataset_digest:
+        message = f"attempt {after.number} reads other data than attempt {origin.number} did, from the same paths"
+        yield Event(type=WARNING, reason="DatasetChanged", message=message)
 
 
 def _with(adjustments: list[ParameterValue]) -> str:

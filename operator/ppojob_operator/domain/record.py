@@ -93,6 +93,8 @@ def _seen(observation: Observation, judgement: Judgement, attempt: AttemptStatus
         update["job_uid"] = job.uid
         if job.ended and attempt.driver_ended is None:
             update["driver_ended"] = observation.now
+    if judgement.attempt_state is not None and judgement.attempt_state.dataset_digest is not None:
+        update["dataset_digest"] = judgement.attempt_state.dataset_digest
     if judgement.last_row is not None:
         update["last_step"] = judgement.last_row.step
         if attempt.first_step is None:

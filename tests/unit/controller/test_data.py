@@ -75,3 +75,21 @@ async def test_a_crash_alone_leaves_nothing_out():
     assert world.status["restarts"] == 1
     assert world.attempts[2].config.data == DataPlan()
     assert world.status["attempt"]["dataAnew"] is False
+
+
+@pytest.mark.parametrize("spec", [GUARDED, COLD])
+@pytest.mark.parametrize(("second", "told"), [("a" * 64, 0), ("b" * 64, 1)])
+async def test_files_rewritten_under_the_run_are_told_of_once(spec, second, told):
+    world = World(runs_away(18), spec=spec, digests={1: "a" * 64, 2: second})
+    await Drive(world).to_the_end()
+    assert world.status["attempt"]["datasetDigest"] == second
+    assert [event.reason for event in world.events].count("DatasetChanged") == told
+
+
+async def test_an_edit_of_the_data_is_no_surprise():
+    drive = Drive(World(runs_away(50), spec=GUARDED, digests={1: "a" * 64, 2: "b" * 64}))
+    await drive.until(lambda world: 1 in world.attempts and world.attempts[1].step >= 12)
+    drive.world.edit(data=GUARDED["data"] | {"train": ["/data/more.parquet"]})
+    world = await drive.to_the_end()
+    assert world.status["attempt"]["datasetDigest"] == "b" * 64
+    assert "DatasetChanged" not in [event.reason for event in world.events]

@@ -45,6 +45,13 @@ def test_of_validations_the_last_stay() -> None:
     assert remaining(9, SampleSettings(keep_last=0), kind=VALIDATION) == []
 
 
+@given(st.text())
+def test_a_sample_is_a_line_whatever_was_written(text: str) -> None:
+    line = samples.in_one_line({"response": text})
+    assert line.splitlines() == [line]
+    assert json.loads(line) == {"response": text}
+
+
 @given(last=st.integers(1, 150), every=st.integers(1, 30), keep=st.integers(0, 20), size=st.integers(1, WINDOW_BYTES))
 def test_no_more_than_is_asked_for_stays(last: int, every: int, keep: int, size: int) -> None:
     left = remaining(last, SampleSettings(every_steps=every, keep_last=keep), size=size)

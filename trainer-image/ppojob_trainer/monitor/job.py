@@ -15,7 +15,7 @@ from ppojob_contract.layout import AttemptLayout, JobLayout
 from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
 from ppojob_contract.outcomes import Outcome
 from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow
-from ppojob_trainer import locks
+from ppojob_trainer import datasets, locks
 from ppojob_trainer.monitor.checkpoints import CheckpointScanner
 from ppojob_trainer.monitor.journals import JournalReader
 
@@ -114,6 +114,7 @@ class Job:
             claimed_by=Claimant(claim["by"]) if claim else None,
             ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
+            dataset_digest=datasets.digest_of(layout),
         )
 
     def _free_bytes(self) -> int | None:

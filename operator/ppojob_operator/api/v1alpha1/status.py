@@ -122,6 +122,9 @@ class AttemptStatus(StatusModel):
     training_hash: str = ""
     data_hash: str = Field(default="", description="Of what the order of the prompts follows from")
     data: DataPlanStatus = Field(default_factory=DataPlanStatus, description="Which prompts it gets")
+    dataset_digest: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="SHA-256 of the content of its data files, once the trainer has read them"
+    )
     data_anew: bool = Field(
         default=False, description="The order of its data began anew: it is not that of the checkpoint it began from"
     )
