@@ -89,14 +89,14 @@ def prometheus_url(kubectl: Kubectl) -> str:
 
 
 def available(kubectl: Kubectl) -> set[str]:
-    """Names of the addons whose workload is available."""
+    """Names of the addons whose workload is available, in any namespace: two KubeRays would work against each other."""
     items: list[dict[str, Any]] = kubectl.read("deployments,statefulsets", "--all-namespaces")["items"]
     ready = {
-        (item["metadata"]["namespace"], f"{item['kind'].lower()}/{item['metadata']['name']}")
+        f"{item['kind'].lower()}/{item['metadata']['name']}"
         for item in items
         if item["status"].get("availableReplicas", 0) > 0
     }
-    return {addon.name for addon in ADDONS if (addon.namespace, addon.workload) in ready}
+    return {addon.name for addon in ADDONS if addon.workload in ready}
 
 
 class Installer:

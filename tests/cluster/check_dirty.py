@@ -125,7 +125,8 @@ def down_leaves_nothing_and_spares_others(where: Paths) -> None:
 def _kill(victims: set[int]) -> None:
     """Kill processes at once and wait until they are gone: on a busy machine that takes a moment."""
     for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a probe's process, say, that has just ended by itself
+            os.kill(pid, signal.SIGKILL)
     wait_until("the processes to be gone", lambda: not victims & cgroups.processes(), 30)
 
 

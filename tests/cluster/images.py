@@ -67,6 +67,9 @@ def base(paths: Paths) -> str:
     packages.require_linux_root()
     reference = f"localhost/ppojob-base:{base_image.key()}"
     if not _built(paths, reference):
+        lacking = packages.missing_debian_packages()  # where kind is used, nothing has installed them yet
+        if lacking:
+            packages.install_debian_packages(lacking)
         progress = Progress(2)
         archive = base_image.root_file_system(paths, progress)
         with progress.step("base image"), tempfile.TemporaryDirectory(prefix="ppojob-base-") as folder:

@@ -13,7 +13,7 @@ from .progress import Progress, say
 from .settings import LOCK_FILE, Paths
 from .shell import ClusterError
 from .targets import Target
-from .tools import KUBERAY, KUBERNETES, PROMETHEUS_OPERATOR, ToolGroup
+from .tools import HELM, KUBERAY, KUBERNETES, PROMETHEUS_OPERATOR, ToolGroup
 
 
 def up(paths: Paths) -> None:
@@ -92,7 +92,7 @@ def _up_elsewhere(paths: Paths, target: Target) -> bool:
     """Use kind or an existing cluster and install the addons that it lacks; whether anything had to be done."""
     if target is Target.KIND:
         targets.kind_up(paths)
-    groups = [KUBERAY, PROMETHEUS_OPERATOR] + ([] if kubectl.find(paths).exists() else [KUBERNETES])
+    groups = [KUBERAY, PROMETHEUS_OPERATOR, HELM] + ([] if kubectl.find(paths).exists() else [KUBERNETES])
     build(paths, groups)
     client = Kubectl(paths, targets.kubeconfig(target, paths))
     installer = addons.Installer(client, paths.cache / "addons", own_images=False)

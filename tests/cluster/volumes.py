@@ -20,7 +20,12 @@ _UNUSABLE = {"Released", "Failed"}
 
 
 def refresh(kubectl: Kubectl, paths: Paths) -> list[str]:
-    """Make every volume of the pool usable that is missing or was used; return their names. Bound ones stay."""
+    """Make every volume of the pool usable that is missing or was used; return their names. Bound ones stay.
+
+    Elsewhere than on our own node storage is the cluster's business: nothing is touched.
+    """
+    if kubectl.kubeconfig != paths.admin_kubeconfig:
+        return []
     kubectl.apply("-f", PACKAGE / "manifests" / "storage.yaml")
     volumes = kubectl.read("persistentvolumes")["items"]
     phases = {volume["metadata"]["name"]: volume.get("status", {}).get("phase") for volume in volumes}

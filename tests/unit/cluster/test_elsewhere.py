@@ -1,0 +1,88 @@
+"""A cluster that is not our own node: what is there is used, and what is somebody else's is left alone."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster import addons, lifecycle, targets, volumes
+from tests.cluster.kubectl import Kubectl
+from tests.cluster.settings import Paths
+from tests.cluster.shell import ClusterError
+from tests.cluster.targets import Target
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Nothing built; programs are those of the folder `bin`, where tests put theirs."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.defpath}")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    return Paths(cache=tmp_path / "cache", cluster=tmp_path / "cluster")
+
+
+def program(where: Paths, name: str, script: str) -> Path:
+    """A program that writes down how it was called."""
+    path = where.cache.parent / "bin" / name
+    path.write_text(f'#!/bin/sh\necho "$KUBECONFIG: $@" >> {path}.calls\n{script}\n')
+    path.chmod(0o755)
+    return path
+
+
+def calls(path: Path) -> list[str]:
+    log = Path(f"{path}.calls")
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_a_cluster_that_answers_comes_first(where: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = program(where, "kubectl", "exit 0")
+    program(where, "kind", "exit 0")
+    program(where, "docker", "exit 0")
+    monkeypatch.setenv("KUBECONFIG", "/theirs.conf")
+    assert targets.choose(where) is Target.EXISTING
+    assert targets.kubeconfig(Target.EXISTING, where) == Path("/theirs.conf")
+    assert calls(kubectl) == ["/theirs.conf: get --raw /readyz"]
+    with pytest.raises(ClusterError, match="not ours"):
+        lifecycle.down(where)
+
+
+@pytest.mark.parametrize(("docker", "chosen"), [("exit 0", Target.KIND), ("exit 1", Target.NODE)])
+def test_kind_where_docker_runs(where: Paths, docker: str, chosen: Target) -> None:
+    program(where, "kind", "exit 0")
+    program(where, "docker", docker)
+    assert targets.choose(where) is chosen
+
+
+def test_kinds_own_configuration_is_no_foreign_cluster(where: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(where, "kubectl", "exit 0")
+    kind = program(where, "kind", "exit 0")
+    program(where, "docker", "exit 0")
+    monkeypatch.setenv("KUBECONFIG", str(targets.kind_kubeconfig(where)))
+    assert targets.choose(where) is Target.KIND
+    targets.kind_up(where)
+    assert "create cluster --name ppojob-dev" in calls(kind)[-1]
+    assert f"--kubeconfig {targets.kind_kubeconfig(where)}" in calls(kind)[-1]
+
+
+@pytest.mark.parametrize("target", [Target.EXISTING, Target.KIND])
+def test_storage_of_another_cluster_is_not_touched(
+    where: Paths, monkeypatch: pytest.MonkeyPatch, target: Target
+) -> None:
+    kubectl = program(where, "kubectl", "exit 0")
+    monkeypatch.setenv("KUBECONFIG", "/theirs.conf")
+    assert volumes.refresh(Kubectl(where, targets.kubeconfig(target, where)), where) == []
+    assert calls(kubectl) == []
+
+
+def test_a_kuberay_in_another_namespace_is_not_installed_again(where: Paths) -> None:
+    theirs: dict[str, Any] = {
+        "kind": "Deployment",
+        "metadata": {"name": "kuberay-operator", "namespace": "default"},
+        "status": {"availableReplicas": 1},
+    }
+    program(where, "kubectl", f"echo '{json.dumps({'items': [theirs]})}'")
+    kubectl = Kubectl(where, Path("/theirs.conf"))
+    assert addons.available(kubectl) == {"kuberay-operator"}
+    missing = addons.Installer(kubectl, where.cache / "addons", own_images=False).missing()
+    assert {addon.name for addon in missing} == {"prometheus-operator", "prometheus"}
