@@ -66,6 +66,11 @@ class AttemptConfig:
     startup_timeout_seconds: int = 1800
     step_timeout_seconds: int = 3600
 
+    @property
+    def first_step(self) -> int:
+        """The step that the attempt begins behind."""
+        return self.resume.checkpoint.step if self.resume and not self.resume.weights_only else 0
+
     def to_json(self) -> dict[str, Any]:
         return {
             "namespace": self.namespace,

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig, Resume
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--data", default="{}", help="JSON of a data plan")
     parser.add_argument("--weights-only", action="store_true")
     parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--aided", action="store_true", help="under aids.py, as ROOT/aids.json says")
     arguments = parser.parse_args()
     source = [int(part) for part in arguments.resume.split(":")] if arguments.resume else None
     attempt = AttemptConfig(
@@ -93,7 +95,8 @@ def main() -> None:
         else None,
     )
     os.environ[names.ENV_ATTEMPT] = json.dumps(attempt.to_json())
-    os.execvp(sys.executable, [sys.executable, "-m", "ppojob_trainer.main"])  # noqa: S606 - no shell
+    entry = [str(Path(__file__).with_name("aided.py"))] if arguments.aided else ["-m", "ppojob_trainer.main"]
+    os.execvp(sys.executable, [sys.executable, *entry])  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

@@ -9,60 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import hot
 import psutil  # type: ignore[import-untyped]
+from run import STOP, Run, wait_for_free_locks, wait_until
 
-from ppojob_contract import journal, names
 from ppojob_contract.durable import read_json, write_json_once
-from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout, JobLayout
-from ppojob_contract.mailbox import Command, CommandKind
-from ppojob_contract.outcomes import Outcome
-from ppojob_contract.protocol import LockState
-from ppojob_trainer import locks, sealing
-
-HERE = Path(__file__).parent
-STOP = Command(id="check-stop", kind=CommandKind.STOP)
-
-
-class Run:
-    """One `ppojob-train` process."""
-
-    def __init__(self, root: Path, attempt: int, *options: str) -> None:
-        self.layout: AttemptLayout = JobLayout(root).attempt(attempt)
-        root.mkdir(parents=True, exist_ok=True)
-        self.log = root / f"attempt-{attempt}.log"
-        command = [sys.executable, str(HERE / "attempt.py"), str(root), str(attempt), *options]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def rows(self) -> list[Row]:
-        return [row for row, _ in journal.read(self.layout.journal) if row.kind is RowKind.STEP]
-
-    def wait_for_rows(self, count: int) -> None:
-        wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None, 240)
-        assert len(self.rows()) >= count, self.log
-
-    def end(self) -> tuple[int, Outcome | None]:
-        code = self.process.wait(300)
-        value = read_json(self.layout.outcome)
-        return code, Outcome.from_json(value) if value else None
-
-    def expect(self, code: int, exit_class: str) -> Outcome:
-        found, outcome = self.end()
-        assert outcome is not None, self.log
-        assert (found, outcome.exit_class.value) == (code, exit_class), (found, outcome, self.log)
-        return outcome
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the deadline"
-        time.sleep(0.2)
+from ppojob_trainer import sealing
 
 
 def worker_of(run: Run) -> int:
@@ -161,8 +117,7 @@ def deaths(folder: Path) -> None:
     second.wait_for_rows(2)
     second.process.kill()
     second.process.wait()
-    lock_files = (Path(names.DRIVER_LOCK), Path(names.RUNNER_LOCK))
-    wait_until(lambda: all(locks.state(path) is LockState.FREE for path in lock_files), 30)
+    wait_for_free_locks()
     assert read_json(second.layout.outcome) is None
 
 
@@ -257,7 +212,17 @@ def full_disk(folder: Path) -> None:
 
 SCENARIOS = {
     function.__name__: function
-    for function in (refused, stop_and_resume, sigterm, deaths, adaptive, weights_only, left_out, full_disk)
+    for function in (
+        refused,
+        stop_and_resume,
+        sigterm,
+        deaths,
+        adaptive,
+        weights_only,
+        left_out,
+        full_disk,
+        *hot.SCENARIOS,
+    )
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ppojob_contract import journal
+from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.durable import read_json, write_json, write_json_once
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout
@@ -17,13 +18,20 @@ RESERVE_BYTES = 64 * 1024
 class AttemptFiles:
     """The files of one attempt, from the trainer's side."""
 
-    def __init__(self, layout: AttemptLayout) -> None:
+    def __init__(self, layout: AttemptLayout, predecessor: "AttemptFiles | None" = None) -> None:
         self.layout = layout
+        self._predecessor = predecessor
+        """The attempt in whose driver this one was begun."""
 
     @property
     def stop_request(self) -> Path:
         """Private to the trainer's processes: the entry got SIGTERM and asks the task runner to end."""
         return self.layout.folder / "stop-requested"
+
+    def stop_requested(self) -> bool:
+        """Also while the driver was a predecessor's: who asked may not have seen yet that it is this attempt's."""
+        before = self._predecessor
+        return self.stop_request.exists() or (before is not None and before.stop_requested())
 
     @property
     def _reserve(self) -> Path:
@@ -62,8 +70,9 @@ class AttemptFiles:
         steps = [row.step for row, _ in journal.read(self.layout.journal) if row.kind is RowKind.STEP]
         return max(steps, default=default)
 
-    def write_config(self, config: dict[str, Any]) -> None:
-        write_json(self.layout.config, config)
+    def write_config(self, attempt: AttemptConfig, verl: dict[str, Any], platform: str) -> None:
+        """What the attempt was told, and every key of verl's that is set."""
+        write_json(self.layout.config, {**attempt.to_json(), "verl": verl, "platform": platform})
 
     def finish(self, outcome: Outcome) -> None:
         """Writes the outcome, once: the first word stands."""

@@ -92,9 +92,6 @@ def managed_values(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]
         "reward.custom_reward_function.name": "compute_score",
         "reward.custom_reward_function.reward_kwargs": {"terms": encode(attempt.reward_terms)},
     }
-    if resume and resume.weights_only:
-        values["actor_rollout_ref.actor.checkpoint.load_contents"] = ["model"]
-        values["critic.checkpoint.load_contents"] = ["model"]
     return values
 
 

@@ -4,8 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ppojob_trainer.attempt_files import AttemptFiles
-
 PHASES = (
     "_init_dataloader",
     "_init_resource_pool_mgr",
@@ -27,19 +25,19 @@ PHASES = (
 """Methods of verl's trainer at whose beginning and end the attempt is seen alive."""
 
 
-def show_life(trainer: Any, files: AttemptFiles) -> None:
+def show_life(trainer: Any) -> None:
     """Wraps the phases of this one trainer, so that whatever class defines them is left alone."""
     for name in PHASES:
-        setattr(trainer, name, _beating(getattr(trainer, name), files))
+        setattr(trainer, name, _beating(getattr(trainer, name), trainer))
 
 
-def _beating(method: Callable[..., Any], files: AttemptFiles) -> Callable[..., Any]:
+def _beating(method: Callable[..., Any], trainer: Any) -> Callable[..., Any]:
     @functools.wraps(method)
     def phase(*args: Any, **kwargs: Any) -> Any:
-        files.beat()
+        trainer.files.beat()
         try:
             return method(*args, **kwargs)
         finally:
-            files.beat()
+            trainer.files.beat()
 
     return phase

@@ -56,27 +56,36 @@ def run(attempt: AttemptConfig) -> int:
         log.error("%s: attempt %d was started before", ExitClass.DUPLICATE, attempt.attempt)
         return EXIT_DUPLICATE
     watch = Watch(attempt, files)
-    _on_sigterm(files)
+    _on_sigterm(watch)
     files.beat()
-    try:
-        ending = _train(attempt, files, watch)
-        outcome = _outcome(attempt, ending)
-    except Stopped as stop:
-        outcome = Outcome(exit_class=ExitClass.STOPPED, message=str(stop), step=files.last_step(watch.first_step))
-    except BaseException as error:
-        log.exception("attempt %d failed", attempt.attempt)
-        exit_class, message = classify(error)
-        outcome = Outcome(exit_class=exit_class, message=message, step=files.last_step(watch.first_step))
-    files.finish(outcome)
+    outcome = _run_to_outcome(watch)
+    watch.files.finish(outcome)
     log.info("%s at step %d: %s", outcome.exit_class, outcome.step, outcome.message)
     return EXIT_OK if outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED} else EXIT_FAILED
 
 
-def _train(attempt: AttemptConfig, files: AttemptFiles, watch: Watch) -> dict[str, Any]:
+def _run_to_outcome(watch: Watch) -> Outcome:
+    """Afterwards `watch` is at the attempt that the outcome is of: the last one of this driver."""
+    try:
+        ending = _train(watch.attempt, watch)
+    except Stopped as stop:
+        watch.follow()
+        return Outcome(exit_class=ExitClass.STOPPED, message=str(stop), step=watch.last_step())
+    except BaseException as error:
+        watch.follow()
+        log.exception("attempt %d failed", watch.attempt.attempt)
+        exit_class, message = classify(error)
+        return Outcome(exit_class=exit_class, message=message, step=watch.last_step())
+    watch.follow()
+    return _outcome(watch.attempt, ending)
+
+
+def _train(attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
     """From configuration to the end of verl's run. Cheap checks come first: they need no cluster."""
+    files = watch.files
     platform = configuration.platform()
     keys = configuration.effective(attempt, platform)
-    files.write_config({**attempt.to_json(), "verl": keys, "platform": platform})
+    files.write_config(attempt, keys, platform)
     configuration.check_verl()
     _check_rewards(attempt)
     if attempt.resume is not None:
@@ -89,7 +98,7 @@ def _train(attempt: AttemptConfig, files: AttemptFiles, watch: Watch) -> dict[st
     _validate(config)
     files.beat()
     cluster.connect(config)
-    _on_sigterm(files)  # Ray has just put its own handler there, which would end the process without an outcome
+    _on_sigterm(watch)  # Ray has just put its own handler there, which would end the process without an outcome
 
     def waiting() -> None:
         files.beat()
@@ -160,9 +169,9 @@ def _outcome(attempt: AttemptConfig, ending: dict[str, Any]) -> Outcome:
     return Outcome(exit_class=ExitClass.UNKNOWN, message=message, step=step)
 
 
-def _on_sigterm(files: AttemptFiles) -> None:
+def _on_sigterm(watch: Watch) -> None:
     def request_stop(*_: Any) -> None:
-        files.stop_request.touch()
+        watch.files.stop_request.touch()
 
     signal.signal(signal.SIGTERM, request_stop)
 

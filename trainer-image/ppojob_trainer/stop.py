@@ -21,6 +21,7 @@ from ppojob_contract.mailbox import Command, CommandKind, prestop_id
 from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
 from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.succession import newest_driven
 
 DEFAULT_SECONDS = 120.0
 
@@ -53,24 +54,25 @@ def stop(
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
     """Stops the newest attempt, if it runs; what came of it, for the log."""
-    running = newest_running(job)
-    if running is None:
+    layout = running(job)
+    if layout is None:
         return "no attempt is running"
-    number, layout = running
     if _dead_here(lock_files):
-        return f"attempt {number} has no driver any more"
+        return f"{_name(layout)} has no driver any more"
     command = Command(id=prestop_id(pod_uid), kind=CommandKind.STOP)
     if not write_json_once(layout.command, command.to_json()):
         # The slot holds another command: the trainer's own way of a signal does not need it.
         AttemptFiles(layout).stop_request.touch()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if layout.outcome.exists():
-            return f"attempt {number} has ended"
+        current = running(job)
+        if current is None:
+            return f"{_name(layout)} has ended"
+        layout = current  # a rollback may have been under way, and the stop comes after it
         if _dead_here(lock_files):
-            return f"attempt {number}'s driver has gone without an outcome"
+            return f"{_name(layout)}'s driver has gone without an outcome"
         sleep(0.5)
-    return f"attempt {number} has not ended within {seconds:g} s"
+    return f"{_name(layout)} has not ended within {seconds:g} s"
 
 
 def wait_for_handler(
@@ -92,13 +94,15 @@ def _catches_sigterm(process: Path) -> bool:
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def newest_running(job: JobLayout) -> tuple[int, AttemptLayout] | None:
-    """The newest attempt, where it was started and has no outcome yet."""
-    attempts = job.attempts()
-    if not attempts:
-        return None
-    layout = job.attempt(attempts[-1])
-    return (attempts[-1], layout) if layout.started.exists() and not layout.outcome.exists() else None
+def running(job: JobLayout) -> AttemptLayout | None:
+    """The attempt that a driver works for, as far as the files say."""
+    number = newest_driven(job)
+    layout = job.attempt(number) if number is not None else None
+    return layout if layout is not None and not layout.outcome.exists() else None
+
+
+def _name(layout: AttemptLayout) -> str:
+    return f"attempt {int(layout.folder.name)}"
 
 
 def _dead_here(lock_files: tuple[Path, ...]) -> bool:

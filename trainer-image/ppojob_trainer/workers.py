@@ -5,7 +5,8 @@ Importing this module also registers what worker processes need of the plugin; i
 unpickles the worker classes by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from verl.plugin.platform import get_platform
@@ -39,12 +40,26 @@ def set_learning_rate(worker: TrainingWorker, rate: float) -> None:
 
 
 def set_loss_parameters(worker: TrainingWorker, settings: Mapping[str, float]) -> None:
-    """Changes the (frozen) configuration that the worker's loss function is bound to."""
+    """Changes the (frozen) configuration that the worker's loss function is bound to; what is not set is as it was
+    when the worker was made.
+    """
     config = worker.loss_fn.keywords["config"]
-    for parameter, names in _LOSS_FIELDS.items():
-        if parameter in settings:
-            for name in names:
-                object.__setattr__(config, name, settings[parameter])
+    fields = [(name, parameter) for parameter, names in _LOSS_FIELDS.items() for name in names]
+    if not hasattr(worker, "configured_loss"):
+        worker.configured_loss = {name: getattr(config, name) for name, _ in fields}
+    for name, parameter in fields:
+        object.__setattr__(config, name, settings.get(parameter, worker.configured_loss[name]))
+
+
+@contextmanager
+def weights_alone(worker: TrainingWorker) -> Iterator[None]:
+    """Inside, the worker loads no optimizer, schedule or random state (verl `utils/checkpoint`)."""
+    manager = worker.engine.checkpoint_manager
+    everything, manager.checkpoint_load_contents = manager.checkpoint_load_contents, ["model"]
+    try:
+        yield
+    finally:
+        manager.checkpoint_load_contents = everything
 
 
 def _memory_fraction() -> float | None:
@@ -70,6 +85,11 @@ class ActorWorker(ActorRolloutRefWorker):
         return {"lr": self.actor.engine.optimizer.param_groups[0]["lr"]}
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_weights(self, local_path: str) -> None:
+        with weights_alone(self.actor):
+            self.actor.load_checkpoint(local_path, None, False)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def device_memory_fraction(self) -> float | None:
         return _memory_fraction()
 
@@ -83,3 +103,8 @@ class CriticWorker(TrainingWorker):
         if Parameter.CRITIC_LEARNING_RATE in settings:
             set_learning_rate(self, settings[Parameter.CRITIC_LEARNING_RATE])
         return {"lr": self.engine.optimizer.param_groups[0]["lr"]}
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def load_weights(self, local_path: str) -> None:
+        with weights_alone(self):
+            self.load_checkpoint(local_path, None, False)

@@ -116,6 +116,6 @@ def test_silence_is_a_hang(tmp_path: Path) -> None:
 def test_last_step_of_a_resumed_attempt_without_rows(tmp_path: Path) -> None:
     files = AttemptFiles(started(JobLayout(tmp_path), 2))
     watch = Watch(attempt_config(tmp_path, attempt=2, resume=resume_from(1, 30)), files)
-    assert files.last_step(watch.first_step) == 30
+    assert watch.last_step() == 30
     step_row(files.layout, 31)
-    assert files.last_step(watch.first_step) == 31
+    assert watch.last_step() == 31

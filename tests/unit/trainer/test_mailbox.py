@@ -7,7 +7,7 @@ from tests.unit.trainer.builders import content
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import AttemptLayout
 from ppojob_contract.mailbox import AckResult, Command, CommandKind
-from ppojob_trainer.mailbox import Mailbox
+from ppojob_trainer.mailbox import Mail, Mailbox
 
 STOP = Command(id="c1", kind=CommandKind.STOP)
 
@@ -25,7 +25,7 @@ def test_empty_mailbox(layout: AttemptLayout) -> None:
 def test_claim_then_ack(layout: AttemptLayout) -> None:
     write_json_once(layout.command, STOP.to_json())
     mailbox = Mailbox(layout, "runner")
-    assert mailbox.look() == STOP
+    assert mailbox.look() == Mail(STOP)
     assert mailbox.claim(STOP)
     mailbox.acknowledge(STOP, AckResult.DONE, step=7)
     assert read_json(layout.claim) == {"by": "Trainer", "id": "c1", "process": "runner"}
@@ -37,11 +37,31 @@ def test_claim_then_ack(layout: AttemptLayout) -> None:
 def test_a_revoked_command_is_ignored(layout: AttemptLayout) -> None:
     write_json_once(layout.command, STOP.to_json())
     mailbox = Mailbox(layout, "runner")
-    assert mailbox.look() == STOP
+    assert mailbox.look() == Mail(STOP)
     write_json_once(layout.claim, {"by": "Monitor"})
     assert not mailbox.claim(STOP)
     assert mailbox.look() is None
     assert read_json(layout.claim) == {"by": "Monitor"}
+    assert Mailbox(layout, "entry").look() is None
+
+
+def test_a_revoked_rollback_asks_to_end_until_somebody_acts(layout: AttemptLayout) -> None:
+    command = Command(id="c2", kind=CommandKind.ROLLBACK, next_attempt=2)
+    write_json_once(layout.command, command.to_json())
+    mailbox = Mailbox(layout, "runner")
+    assert mailbox.look() == Mail(command)
+    assert not Mail(command).asks_to_end
+    write_json_once(layout.claim, {"by": "Monitor"})
+    assert not mailbox.claim(command)
+    for _ in range(2):
+        assert mailbox.look() == Mail(command, revoked=True)
+    assert Mail(command, revoked=True).asks_to_end
+
+
+def test_what_another_process_of_the_trainer_claimed_is_its_own(layout: AttemptLayout) -> None:
+    command = Command(id="c2", kind=CommandKind.ROLLBACK, next_attempt=2)
+    write_json_once(layout.command, command.to_json())
+    assert Mailbox(layout, "runner").claim(command)
     assert Mailbox(layout, "entry").look() is None
 
 

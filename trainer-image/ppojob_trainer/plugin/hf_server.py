@@ -46,6 +46,7 @@ class HFServer:
         self.requests: asyncio.Queue[Request] = asyncio.Queue()
         self.open = asyncio.Event()
         self.open.set()
+        self.rejecting = False
         self.worker: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
@@ -64,8 +65,12 @@ class HFServer:
     async def generate(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **_: Any
     ) -> TokenOutput:
-        """One response; waits while generation is held up."""
+        """One response; while generation is held up it waits, or comes back empty where that was asked for."""
         del request_id
+        if self.rejecting:
+            return TokenOutput(
+                token_ids=[], log_probs=[], stop_reason="aborted", extra_fields={"global_steps": self.version}
+            )
         await self.open.wait()
         if self.worker is None:
             self.worker = asyncio.create_task(self._answer_for_ever())
@@ -82,12 +87,13 @@ class HFServer:
         return await answer
 
     async def abort_all_requests(self, reject_request: bool = False) -> dict[str, Any]:
-        """Holds new requests up; the batch under way is short and ends by itself."""
-        del reject_request
+        """Holds new requests up, or rejects them; the batch under way is short and ends by itself."""
+        self.rejecting = reject_request
         self.open.clear()
         return {"aborted_count": 0, "request_ids": []}
 
     async def resume_generation(self) -> None:
+        self.rejecting = False
         self.open.set()
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
