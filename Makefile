@@ -55,12 +55,15 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: bench-rollback test-faults test-smollm2
+.PHONY: test-trainer bench-rollback test-faults test-smollm2
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
 test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"
+
+test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point (20 minutes)
+	$(PYTEST) -s tests/e2e/test_trainer.py
 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py

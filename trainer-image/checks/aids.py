@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import ray
 import torch
 import transfer_queue as tq
@@ -31,6 +32,8 @@ POINTS = ("claim", "config", "load", "push", "journal", "ack")
 @dataclass(frozen=True, slots=True)
 class Aids:
     repeatable: bool = True
+    """Only with the rollout `hf_cpu`: another engine draws from a generator that cannot be set."""
+    fingerprints: bool = True
     kill_at: str | None = None
     push: bool = True
     """Whether a rollback gives the weights to the engine."""
@@ -56,7 +59,9 @@ def aid(trainer_class: Any) -> None:
 
 
 def fingerprints(root: Path) -> list[dict[str, Any]]:
-    """In the order in which they were taken: `when` saved or loaded, `attempt`, `step`, `actor`, `critic`, `engine`."""
+    """In the order in which they were taken: `when` (saved or loaded), `attempt`, `step`, `actor`, `critic`, `engine`,
+    `memory` of the worker processes.
+    """
     path = root / "fingerprints.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -158,11 +163,14 @@ def _fingerprinted(cls: Any) -> None:
 
 
 def _note(trainer: Any, when: str, step: int) -> None:
+    root = Path(trainer.attempt.root)
+    if not Aids.read(root).fingerprints:
+        return
     line = {"when": when, "attempt": trainer.attempt.attempt, "step": step, **_group(trainer.actor_rollout_wg)}
     if trainer.use_critic and trainer.critic_wg is not trainer.actor_rollout_wg:
         line |= _group(trainer.critic_wg)
-    line["engine"] = ray.get([server.__ray_call__.remote(engine_digest) for server in _servers(trainer)])
-    with (Path(trainer.attempt.root) / "fingerprints.jsonl").open("a") as file:
+    line["engine"] = _engine(trainer, root)
+    with (root / "fingerprints.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
 
 
@@ -176,15 +184,14 @@ def _servers(trainer: Any) -> list[Any]:
 
 
 def worker_digests(worker: Any) -> dict[str, Any]:
-    """Runs in a worker process: of every model that it trains."""
+    """Runs in a worker process: of every model that it trains; and the process's memory, bytes."""
     inner = getattr(worker, "worker_dict", {"": worker}).values()
-    found = {}
+    found: dict[str, Any] = {"memory": _memory()}
     for item in inner:
         trained = getattr(item, "actor", item)
         engine = trained.engine
-        name = "critic" if trained is item else "actor"
         moments = engine.optimizer.state_dict()["state"]
-        found[name] = {
+        found["critic" if trained is item else "actor"] = {
             "weights": digest(engine.module.state_dict().items()),
             "optimizer": digest(
                 (f"{i}.{key}", value) for i, s in moments.items() for key, value in s.items() if torch.is_tensor(value)
@@ -194,17 +201,52 @@ def worker_digests(worker: Any) -> dict[str, Any]:
     return found
 
 
-def engine_digest(server: Any) -> str:
-    """Runs in the rollout server."""
+def _memory() -> dict[str, int]:
+    found = {"resident": psutil.Process().memory_info().rss}
+    if torch.cuda.is_available():
+        free, total = torch.cuda.mem_get_info()
+        found |= {"allocated": torch.cuda.memory_allocated(), "device": total - free}
+    return found
+
+
+def _engine(trainer: Any, root: Path) -> list[str]:
+    servers = _servers(trainer)
+    if trainer.config.actor_rollout_ref.rollout.name == "hf_cpu":
+        return list(ray.get([server.__ray_call__.remote(server_digest) for server in servers]))
+    digests = []
+    for number, server in enumerate(servers):
+        path = root / f"engine-{number}"
+        ray.get(server.collective_rpc.remote(method=vllm_digest, args=(str(path),)))
+        digests.append(path.read_text())
+    return digests
+
+
+def server_digest(server: Any) -> str:
+    """Runs in the rollout server `hf_cpu`."""
     return digest(server.model.named_parameters())
 
 
+def vllm_digest(worker: Any, path: str) -> None:
+    """Runs in vLLM's worker process (needs VLLM_ALLOW_INSECURE_SERIALIZATION=1); verl drops what is returned."""
+    Path(path).write_text(digest(worker.model_runner.model.named_parameters()))
+
+
 def digest(named: Any) -> str:
+    """Of names and bits. On a device the bits are summed there, each with a weight of its place."""
     result = hashlib.sha256()
     for name, tensor in sorted(named, key=lambda item: item[0]):
         whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        bits = whole.detach().contiguous().reshape(-1).view(torch.uint8)
         result.update(name.encode())
-        result.update(whole.detach().float().cpu().contiguous().numpy().tobytes())
+        if bits.is_cuda and bits.numel() % 2 == 0:
+            words = bits.view(torch.int16)
+            parts = [
+                (part.long() * torch.arange(1, 2 * part.numel(), 2, device=part.device)).sum().item()
+                for part in words.split(1 << 26)
+            ]
+            result.update(repr(parts).encode())
+        else:
+            result.update(bits.cpu().numpy().tobytes())
     return result.hexdigest()[:16]
 
 

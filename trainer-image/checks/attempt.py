@@ -24,7 +24,7 @@ def overrides(toy: str, arguments: argparse.Namespace) -> dict[str, object]:
         "data.val_files": [f"{toy}/validation.parquet"],
         "data.train_batch_size": 16,
         "data.max_prompt_length": 48,
-        "data.max_response_length": 16,
+        "data.max_response_length": arguments.response_length,
         "data.seed": 42,
         "data.shuffle": True,
         "actor_rollout_ref.model.path": f"{toy}/model",
@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--samples", type=int, default=1)
+    parser.add_argument("--response-length", type=int, default=16)
     parser.add_argument("--algorithm", default="gae")
     parser.add_argument("--kl-in-reward", action="store_true")
     parser.add_argument("--overrides", default="{}", help="JSON")
@@ -84,7 +85,7 @@ def main() -> None:
             {"name": "right", "weight": 1.0, "rule": {"type": "GSM8K"}},
         ],
         total_steps=arguments.steps,
-        max_response_length=16,
+        max_response_length=arguments.response_length,
         devices=arguments.devices,
         devices_per_node=arguments.devices,
         nodes=1,

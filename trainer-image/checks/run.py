@@ -20,7 +20,7 @@ from ppojob_trainer import locks
 HERE = Path(__file__).parent
 LOCK_FILES = (Path(names.DRIVER_LOCK), Path(names.RUNNER_LOCK))
 STOP = Command(id="check-stop", kind=CommandKind.STOP)
-START_SECONDS = float(os.environ.get("PPOJOB_CHECK_START_SECONDS", "240"))
+START_SECONDS = float(os.environ.get("PPOJOB_CHECK_START_SECONDS", "600"))
 
 
 class Run:

@@ -1,0 +1,36 @@
+"""The trainer alone on real verl: `trainer-image/checks`, in a pod."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.support import checks
+from tests.support.kube import Kube
+
+pytestmark = [pytest.mark.cluster, pytest.mark.e2e]
+
+HOT = ("hot_equals_cold", "killed_behind_the_load")
+REST = (
+    *("refused", "stop_and_resume", "sigterm", "deaths", "adaptive", "weights_only"),
+    *("killed_at_each_point", "refused_and_failed", "revoked", "adaptive_hot"),
+)
+"""All but `full_disk`, which mounts."""
+
+
+@pytest.fixture
+def empty(request: pytest.FixtureRequest) -> Iterator[tuple[Kube, str]]:
+    """A cluster and a namespace; the operator is not needed."""
+    kube, namespace = Kube.connect(), "e2e-" + request.node.originalname.removeprefix("test_").replace("_", "-")
+    kube.fresh_namespace(namespace)
+    yield kube, namespace
+    kube.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def test_hot_rollback(empty: tuple[Kube, str]) -> None:
+    """Equal to a cold start to the last bit; killed on the way, it leaves what a cold start needs."""
+    print(checks.run(*empty, HOT, seconds=600))
+
+
+@pytest.mark.slow
+def test_trainer(empty: tuple[Kube, str]) -> None:
+    """Everything else, some fifteen minutes."""
+    print(checks.run(*empty, REST, seconds=2400))
