@@ -19,7 +19,7 @@ from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command
 from ppojob_contract.outcomes import ExitClass
-from ppojob_trainer import configuration, sealing, settings
+from ppojob_trainer import configuration, datasets, incident, sealing, settings
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.classification import classify
 from ppojob_trainer.errors import ConfigError, StorageError
@@ -88,6 +88,8 @@ def _carry_out(command: Command, trainer: Trainer) -> AttemptFiles:
         raise StorageError(f"{ExitClass.DUPLICATE}: attempt {attempt.attempt} was started before")
     following.write_config(attempt, keys, platform)
     trainer.leave()
+    incident.keep(attempt)
+    datasets.carry_on(trainer.files.layout, following.layout)
     trainer.load(attempt, {key: value for key, value in keys.items() if old_keys.get(key) != value})
     begin_journal(following, attempt, trainer.put_in_force())
     return following

@@ -159,6 +159,7 @@ class JobTrainer(PPOTrainerSync):
         """Ends what is under way."""
         self.logger.finish(0)  # before `fit` makes the next one: its finalizer would end that one's run
         generation.end(self.checkpoint_manager, on_wait=self._beat)
+        self.records.flush()
 
     def load(self, attempt: AttemptConfig, changed_keys: dict[str, Any]) -> None:
         """Becomes that attempt, at its checkpoint and its place in the data."""
