@@ -146,7 +146,7 @@ def _die(trainer: Any, point: str) -> None:
 
 
 def _fingerprinted(cls: Any) -> None:
-    put, seal = cls.put_in_force, cls._seal
+    put, seal, stop = cls.put_in_force, cls._seal, cls._save_and_stop
 
     def put_in_force(self: Any) -> Any:
         result = put(self)
@@ -156,10 +156,14 @@ def _fingerprinted(cls: Any) -> None:
     def seal_(self: Any) -> None:
         saved = self._unsealed
         seal(self)
-        if saved is not None:
+        if saved is not None and not getattr(self, "stopping", False):
             _note(self, "saved", saved[0])
 
-    cls.put_in_force, cls._seal = put_in_force, seal_
+    def save_and_stop(self: Any, request: Any) -> None:
+        self.stopping = True  # the engine sleeps
+        stop(self, request)
+
+    cls.put_in_force, cls._seal, cls._save_and_stop = put_in_force, seal_, save_and_stop
 
 
 def _note(trainer: Any, when: str, step: int) -> None:

@@ -20,6 +20,7 @@ from run import STOP, Run, wait_for_free_locks
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from ppojob_contract.durable import write_json_once
+from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult
 from ppojob_trainer import toy
 
@@ -91,13 +92,17 @@ def assets(folder: Path) -> None:
     whole.save_pretrained(folder / "model")
 
 
-def measure(root: Path, toy_folder: Path, algorithm: str) -> None:
+def options_of(toy_folder: Path, algorithm: str) -> tuple[str, ...]:
     critic = algorithm == "gae"
     overrides = {key: value for key, value in OVERRIDES.items() if critic or not key.startswith("critic.")}
-    options = (
+    return (
         *("--toy", str(toy_folder), "--steps", "100", "--save", str(SAVE), "--algorithm", algorithm, "--aided"),
         *("--samples", "1" if critic else "4", "--response-length", "256", "--overrides", json.dumps(overrides)),
     )
+
+
+def hot(root: Path, options: tuple[str, ...], algorithm: str) -> None:
+    """Three rollbacks in one driver, then SIGTERM."""
     Aids(repeatable=False).write(root)
     begin = time.time()
     driver = Run(root, 1, *options)
@@ -120,24 +125,28 @@ def measure(root: Path, toy_folder: Path, algorithm: str) -> None:
             rollout_correlation=row.figures["rolloutCorrelation"],
             **memory(),
         )
-    stopping = time.time()
+    begin = time.time()
     driver.process.send_signal(signal.SIGTERM)
     driver.expect(0, "Stopped", attempt=ROLLBACKS + 1)
     wait_for_free_locks()
+    say(algorithm, "stopped", seconds=time.time() - begin)
+
+
+def cold(root: Path, options: tuple[str, ...], algorithm: str) -> None:
+    """The same by a new start."""
     begin = time.time()
-    cold = Run(root, ROLLBACKS + 2, *options, "--resume", f"1:{SAVE}")
-    row = cold.wait_for_rows(1)[0]
+    driver = Run(root, ROLLBACKS + 2, *options, "--resume", f"1:{SAVE}")
+    row = driver.wait_for_rows(1)[0]
     say(
         algorithm,
         "cold",
-        stopped=begin - stopping,
         first_step=row.time - begin,
         step_seconds=row.figures["stepSeconds"],
         rollout_correlation=row.figures["rolloutCorrelation"],
         **memory(),
     )
-    write_json_once(cold.layout.command, {**STOP.to_json(), "save": False})
-    cold.expect(0, "Stopped")
+    write_json_once(driver.layout.command, {**STOP.to_json(), "save": False})
+    driver.expect(0, "Stopped")
     compare(root, algorithm)
 
 
@@ -173,7 +182,10 @@ def main() -> None:
     folder, algorithms = Path(sys.argv[1]).absolute(), sys.argv[2:] or ["grpo", "gae"]
     assets(folder / "assets")
     for algorithm in algorithms:
-        measure(folder / algorithm, folder / "assets", algorithm)
+        root, options = folder / algorithm, options_of(folder / "assets", algorithm)
+        if not JobLayout(root).attempts():
+            hot(root, options, algorithm)
+        cold(root, options, algorithm)
 
 
 if __name__ == "__main__":
