@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ppojob_contract.mailbox import AckResult, Command, CommandKind
 from ppojob_trainer.attempt_files import AttemptFiles
-from ppojob_trainer.errors import AttemptError
+from ppojob_trainer.classification import classify
 from ppojob_trainer.mailbox import Mailbox
 
 
@@ -31,7 +31,9 @@ class RollbackRequested(LeaveFit):
 
 
 class Orders:
-    """Of one attempt, for its task runner. `check` raises AttemptError for a Rollback that cannot be carried out."""
+    """Of one attempt, for its task runner. `check` raises for a Rollback that cannot be carried out, whatever it is:
+    nothing has been touched then.
+    """
 
     def __init__(self, files: AttemptFiles, check: Callable[[Command], None]) -> None:
         self.mailbox = Mailbox(files.layout, process="runner")
@@ -56,7 +58,7 @@ class Orders:
             raise StopRequested("a command", save=command.save, command=command)
         try:
             self._check(command)
-        except AttemptError as error:
-            self.mailbox.acknowledge(command, AckResult.REFUSED, message=str(error))
+        except Exception as error:
+            self.mailbox.acknowledge(command, AckResult.REFUSED, message=classify(error)[1])
             return
         raise RollbackRequested(command)

@@ -233,6 +233,16 @@ def test_what_cannot_work_is_refused_and_the_attempt_goes_on(scene: Scene, prepa
     scene.watch.check()
 
 
+def test_a_check_that_breaks_is_a_refusal(scene: Scene) -> None:
+    def check(_: Command) -> None:
+        raise OSError(116, "Stale file handle")
+
+    scene.put(COMMAND)
+    Orders(scene.trainer.files, check).obey()
+    ack = content(scene.job.attempt(1).ack)
+    assert (ack["result"], "Stale file handle" in ack["message"]) == ("Refused", True)
+
+
 def test_three_in_a_row(scene: Scene) -> None:
     for number in (1, 2, 3):
         scene.put(replace(COMMAND, id=f"r{number}", next_attempt=number + 1), attempt=number)
