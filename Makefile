@@ -20,7 +20,7 @@ demo: setup cluster-up images ## Train the example that goes bad, watch it being
 	$(BIN)/python -m tests.demo
 
 test: check verify-generated setup cluster-up images ## All tests but the slow ones, on a real cluster that is brought up first
-	$(PYTEST) --durations=15 -m "not slow" tests/chart tests/integration tests/e2e
+	$(PYTEST) --durations=15 -m "not slow" tests/chart tests/rules tests/integration tests/e2e
 
 ##@ Daily
 .PHONY: check lint format type layering unit golden generate verify verify-generated
@@ -67,6 +67,10 @@ test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, 
 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py
+
+.PHONY: test-rules
+test-rules: setup cluster-build ## Alerts and their exact firing times, with promtool (a minute once it is built)
+	$(PYTEST) -q tests/rules
 
 ##@ Set-up
 .PHONY: setup lock images clean

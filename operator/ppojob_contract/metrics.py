@@ -233,6 +233,13 @@ VERDICT = Metric(
     (*JOB_LABELS, "guardrail", "action", "dry_run"),
     combinations=128,
 )
+BREACHES = Metric(
+    "ppojob_guardrail_breaches_total",
+    _C,
+    "Breaches of the guardrail since this operator serves the job",
+    (*JOB_LABELS, "guardrail"),
+    combinations=32,
+)
 RECONCILE_ERRORS = Metric(
     "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=5
 )
@@ -252,6 +259,7 @@ FROM_STATUS = (
     CHECKPOINT_INTERVAL,
     CONFIRMATION_WINDOW,
     VERDICT,
+    BREACHES,
     RECONCILE_ERRORS,
 )
 """Of one job, told by the operator: they are there before the first step and after the last pod is gone."""

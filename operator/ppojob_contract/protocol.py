@@ -54,6 +54,10 @@ class AttemptState:
     outcome: Outcome | None
     dataset_digest: str | None = None
     """SHA-256 of the data that it was given, once known."""
+    steps: int = 0
+    """Step rows."""
+    step_seconds: float = 0.0
+    """What these steps took, together."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,10 +70,13 @@ class AttemptState:
             "ack": self.ack.to_json() if self.ack else None,
             "outcome": self.outcome.to_json() if self.outcome else None,
             "datasetDigest": self.dataset_digest,
+            "steps": self.steps,
+            "stepSeconds": self.step_seconds,
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
+        """The last ones are missing in answers of a monitor that is older than the operator."""
         command, claimed_by = value["command"], value["claimedBy"]
         ack, outcome = value["ack"], value["outcome"]
         return cls(
@@ -82,6 +89,8 @@ class AttemptState:
             ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
             dataset_digest=value.get("datasetDigest"),
+            steps=int(value.get("steps", 0)),
+            step_seconds=float(value.get("stepSeconds", 0.0)),
         )
 
 

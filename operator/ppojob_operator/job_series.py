@@ -36,6 +36,8 @@ class Told:
     spec: PPOJobSpec | None = None
     errors: Counter[str] = field(default_factory=Counter)
     """Failed passes by error."""
+    breaches: Counter[str] = field(default_factory=Counter)
+    """By guardrail; each is there with 0 before its first breach, so that Prometheus sees the count rise."""
     rollback_since: datetime | None = None
     """When the rollback that has not reached a first step yet was decided."""
 
@@ -91,6 +93,8 @@ def _family(metric: Metric) -> CounterMetricFamily | GaugeMetricFamily:
 def _samples(told: Told, now: datetime) -> Iterator[Sample]:
     for error, count in told.errors.items():
         yield metrics.RECONCILE_ERRORS, (error,), count
+    for guardrail, count in told.breaches.items():
+        yield metrics.BREACHES, (guardrail,), count
     if told.seen:
         yield from _of_status(told.status, now)
     if told.spec is not None:

@@ -1,6 +1,7 @@
 """The operator's own metrics, and its HTTP server for them and for the kubelet's probes."""
 
 import time
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -23,7 +24,7 @@ from ppojob_contract import metrics
 from ppojob_contract.metrics import Metric
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
-from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
+from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus, Verdict
 from ppojob_operator.domain.decisions import Decision
 from ppojob_operator.job_series import JobSeries, Told
 from ppojob_operator.ports import Key
@@ -117,6 +118,7 @@ class Telemetry:
             told.rollback_since = status.intent.since
         if told.seen:
             self._count_turns(told, status)
+        told.breaches = _breaches(told, status, spec)
         told.status, told.spec, told.seen = status, spec, True
 
     def _count_turns(self, told: Told, status: PPOJobStatus) -> None:
@@ -139,6 +141,18 @@ class Telemetry:
 
 def _number(status: PPOJobStatus) -> int:
     return status.attempt.number if status.attempt else 0
+
+
+def _breaches(told: Told, status: PPOJobStatus, spec: PPOJobSpec | None) -> Tally[str]:
+    """A breach that a rollback ends at once lasts for less than a scrape: it is counted when it is first seen."""
+    names = {item.name for item in spec.guardrails} if spec else {item.name for item in status.guardrails}
+    known = {item.name: item.verdict for item in told.status.guardrails}
+    begun = Tally(
+        item.name
+        for item in status.guardrails
+        if told.seen and item.verdict is Verdict.BREACHED and known.get(item.name) is not Verdict.BREACHED
+    )
+    return Tally({name: told.breaches[name] + begun[name] for name in sorted(names)})
 
 
 class TelemetryServer:

@@ -496,6 +496,8 @@ class FakeMonitorPort:
             ack=item.ack,
             outcome=item.outcome,
             dataset_digest=self.world.digests.get(number),
+            steps=sum(row.kind is RowKind.STEP for row in item.rows),
+            step_seconds=sum(row.values.get("stepSeconds", 0.0) for row in item.rows),
         )
 
     async def steps(

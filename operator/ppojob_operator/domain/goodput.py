@@ -1,16 +1,11 @@
 """How much of what was trained and held was worth it.
 
-Kept in the status as sums, since its history of attempts is short: each pass adds the rows behind the last step that
-the status knows, so a repeated pass adds nothing twice and a restarted operator nothing at all.
+What was trained is told by the monitor, which counts the journals of all attempts: nothing is counted twice or missed,
+whoever looked when. What the monitor told last stays in the status when it is gone.
 """
 
-import math
-from collections.abc import Sequence
 from datetime import datetime
-from itertools import takewhile
 
-from ppojob_contract.journal import RowKind
-from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import Goodput, PPOJobStatus
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation
@@ -18,15 +13,14 @@ from ppojob_operator.domain.observation import Observation
 
 def goodput(observation: Observation, status: PPOJobStatus) -> Goodput:
     """That of the new status, which has all but this."""
-    old = observation.job.status
-    rows = _new_rows(observation, old, status)
-    return old.goodput.model_copy(
-        update={
-            "steps": old.goodput.steps + len(rows),
-            "useful_steps": useful_steps(status),
-            "training_seconds": round(old.goodput.training_seconds + sum(map(_seconds, rows)), 3),
-            **_held(old.goodput, held=bool(observation.clusters), now=observation.now),
-        }
+    old, state = observation.job.status.goodput, observation.monitor.state
+    attempts = state.attempts if state else ()
+    return Goodput(
+        steps=max(old.steps, sum(item.steps for item in attempts)),
+        useful_steps=useful_steps(status),
+        training_seconds=max(old.training_seconds, round(sum(item.step_seconds for item in attempts), 3)),
+        held_seconds=old.held_seconds if observation.clusters else round(held_seconds(old, observation.now), 3),
+        held_since=(old.held_since or observation.now) if observation.clusters else None,
     )
 
 
@@ -51,24 +45,3 @@ def held_seconds(value: Goodput, now: datetime) -> float:
 def _first(status: PPOJobStatus) -> int:
     """Step at which the first attempt of today's weights began: not 0 where it came from elsewhere."""
     return next((segment.after for segment in lineage(status)), 0)
-
-
-def _new_rows(observation: Observation, old: PPOJobStatus, new: PPOJobStatus) -> Sequence[StepRow]:
-    """Step rows of the attempt behind what the old status knows, up to what the new one knows; newest first."""
-    if new.attempt is None or new.attempt.last_step is None:
-        return ()
-    number, through = new.attempt.number, new.attempt.last_step
-    known = old.attempt.last_step if old.attempt is not None and old.attempt.number == number else None
-    rows = (row for row in reversed(observation.monitor.rows.get(number, ())) if row.kind is RowKind.STEP)
-    return [row for row in takewhile(lambda row: known is None or row.step > known, rows) if row.step <= through]
-
-
-def _seconds(row: StepRow) -> float:
-    value = row.values.get("stepSeconds", 0.0)
-    return value if math.isfinite(value) else 0.0
-
-
-def _held(old: Goodput, *, held: bool, now: datetime) -> dict[str, object]:
-    if held:
-        return {"held_since": old.held_since or now}
-    return {"held_since": None, "held_seconds": round(held_seconds(old, now), 3)}

@@ -9,6 +9,7 @@ from tests.support.scripts import healthy, runs_away
 from tests.support.world import World
 
 from ppojob_contract.journal import RowKind
+from ppojob_contract.protocol import AttemptState
 from ppojob_operator.api.v1alpha1.status import Goodput
 from ppojob_operator.domain.goodput import held_seconds
 
@@ -34,16 +35,38 @@ async def test_of_a_run_without_incident_all_is_useful() -> None:
     assert found.training_seconds < found.held_seconds <= (world.now - NOW).total_seconds()
 
 
-async def test_steps_behind_the_target_of_a_rollback_are_lost() -> None:
-    drive = Drive(World(runs_away(18), spec=GUARDED))
+@pytest.mark.parametrize("path", ["Auto", "Cold"])
+@pytest.mark.parametrize("rhythm", [1, 5])
+async def test_steps_behind_the_target_of_a_rollback_are_lost(path: str, rhythm: int) -> None:
+    drive = Drive(World(runs_away(18), spec=GUARDED | {"rollback": GUARDED["rollback"] | {"path": path}}))
     await drive.until(lambda world: world.status.get("rollbacks") == 1)
     at_once = drive.world.status["goodput"]
     assert at_once["usefulSteps"] == 10
-    world = await drive.to_the_end()
+    world = await drive.to_the_end(at_most=rhythm)
     found = Goodput.model_validate(world.status["goodput"])
     lost = world.attempts[1].step - 10
     assert (found.useful_steps, found.steps) == (30, 30 + lost)
     assert found.steps == len(written(world))
+
+
+async def test_rows_that_nobody_saw_while_their_attempt_ran_count() -> None:
+    """The monitor is away when the attempt ends; what it wrote is there when it is back."""
+    drive = Drive(World(runs_away(18), spec=GUARDED | {"rollback": GUARDED["rollback"] | {"path": "Cold"}}))
+    await drive.until(lambda world: world.status.get("rollbacks") == 1)
+    seen = drive.world.status["goodput"]["steps"]
+    drive.world.reachable = False
+    await drive.until(lambda world: world.attempts[1].outcome is not None or not world.ray_jobs, at_most=5)
+    drive.world.reachable = True
+    world = await drive.to_the_end()
+    assert world.status["goodput"]["steps"] == len(written(world)) > seen + 20
+
+
+def test_a_monitor_that_is_older_than_the_operator_takes_nothing_away() -> None:
+    old = AttemptState.from_json(
+        dict.fromkeys(("lastStep", "lastHeartbeatAgeSeconds", "command", "claimedBy"))
+        | {"attempt": 1, "rows": 12, "ack": None, "outcome": None}
+    )
+    assert (old.steps, old.step_seconds) == (0, 0.0)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

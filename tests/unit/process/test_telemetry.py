@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.examples import accepted
 
 from ppojob_contract.metrics import (
+    BREACHES,
     CHECKPOINT_INTERVAL,
     CHECKPOINTS,
     CONDITION,
@@ -35,6 +36,7 @@ from ppojob_operator.ports import Key
 from ppojob_operator.telemetry import Health, Telemetry, TelemetryServer
 
 KEY = Key("ns", "job", "uid-1")
+GUARDED = accepted("rollback").spec
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -215,3 +217,22 @@ def test_no_job_has_more_series_than_declared() -> None:
     for family in telemetry.registry.collect():
         (metric,) = [m for m in FROM_STATUS if m.name.removesuffix("_total") == family.name] or [None]
         assert metric is None or len(family.samples) <= metric.series, metric
+
+
+def test_a_breach_is_counted_however_short() -> None:
+    """A rollback in place is done within seconds, and its attempt begins without verdicts."""
+    telemetry = Telemetry()
+    verdicts = ["Waiting", "Healthy", "Breached", "Breached", None, "Healthy", "Breached"]
+    counted = []
+    for verdict in verdicts:
+        telemetry.observe_job(KEY, status(guardrails=guardrails(kl=verdict) if verdict else []), GUARDED)
+        counted.append(of_job(telemetry, BREACHES, guardrail="kl"))
+    assert counted == [0, 0, 1, 1, 1, 1, 2]
+    telemetry.forget(KEY)
+    assert of_job(telemetry, BREACHES, guardrail="kl") is None
+
+
+def test_what_was_breached_before_is_not_counted_again_by_the_next_operator() -> None:
+    telemetry = Telemetry()
+    telemetry.observe_job(KEY, status(guardrails=guardrails(kl="Breached")), GUARDED)
+    assert of_job(telemetry, BREACHES, guardrail="kl") == 0

@@ -89,6 +89,7 @@ async def test_state_of_attempts(client: Client, job: JobLayout, tmp_path: Path)
     assert one.outcome is not None
     assert (one.outcome.exit_class, one.rows, one.last_step) == (ExitClass.STOPPED, 1, 1)
     assert (two.rows, two.last_step, two.command, two.claimed_by) == (2, 2, STOP, None)
+    assert (two.steps, two.step_seconds) == (1, 1.5), "events are no steps"
     assert two.last_heartbeat_age_seconds is not None
     assert two.last_heartbeat_age_seconds < 5
 

@@ -115,6 +115,8 @@ class Job:
             ack=Ack.from_json(ack) if ack else None,
             outcome=Outcome.from_json(outcome) if outcome else None,
             dataset_digest=datasets.digest_of(layout),
+            steps=reader.totals.steps,
+            step_seconds=reader.totals.seconds,
         )
 
     def _free_bytes(self) -> int | None:

@@ -47,8 +47,9 @@ def _condition(kind: ConditionType, status: ConditionStatus, *matchers: str) -> 
     return by_job(series(m.CONDITION, *matchers, condition=kind, status=status), "reason")
 
 
-_BREACHED = by_job(
-    f"max_over_time(({series(m.VERDICT)} == bool {VERDICT_VALUES[Verdict.BREACHED]})[5m:15s])", "guardrail"
+_BREACHED = (
+    f"({q.growth(m.BREACHES, '5m', by=('guardrail',))} > 0)"
+    f" or ({by_job(series(m.VERDICT), 'guardrail')} == {VERDICT_VALUES[Verdict.BREACHED]})"
 )
 _SILENT = q.seconds_since_last_step()
 _DUE = f"3 * ({by_job(series(m.CHECKPOINT_INTERVAL))} + {by_job(series(m.CONFIRMATION_WINDOW))})"
@@ -58,7 +59,7 @@ _SAVE_OVERDUE = f"{records.UNSAVED.name} > 2 * {by_job(series(m.CHECKPOINT_INTER
 JOB_ALERTS: Final = (
     Alert(
         name="PPOJobGuardrailBreached",
-        expression=when(f"{_BREACHED} > 0", ACTIVE),
+        expression=when(_BREACHED, ACTIVE),
         hold="0s",
         severity=Severity.WARNING,
         summary=f"{_JOB}: guardrail {{{{ $labels.guardrail }}}} is breached",

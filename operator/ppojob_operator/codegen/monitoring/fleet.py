@@ -3,11 +3,9 @@
 from typing import Final
 
 from ppojob_contract import metrics as m
-from ppojob_operator.api.v1alpha1.status import Verdict
 from ppojob_operator.codegen.monitoring import queries as q
 from ppojob_operator.codegen.monitoring.panels import OF_JOBS, Dashboard, Look, Panel, Query, Row
 from ppojob_operator.codegen.monitoring.promql import by_job, series
-from ppojob_operator.job_series import VERDICT_VALUES
 
 _JOB: Final = "{{namespace}}/{{ppojob}}"
 
@@ -16,7 +14,7 @@ def _told(metric: m.Metric, **equal: str) -> str:
     return by_job(series(metric, *OF_JOBS, **equal))
 
 
-_BREACHED = by_job(f"{series(m.VERDICT, *OF_JOBS)} == bool {VERDICT_VALUES[Verdict.BREACHED]}", aggregation="sum")
+_BREACHED = by_job(series(m.BREACHES, *OF_JOBS), "guardrail")
 
 _OVERVIEW = Row(
     "Overview",
@@ -119,9 +117,9 @@ _COURSE = Row(
             bounds=((q.KL_NOTICE, "yellow"), (q.KL_HIGH, "red")),
         ),
         Panel(
-            title="Breached guardrails",
-            good="0. A short rise before a rollback is the guardrail at work.",
-            queries=(Query(_BREACHED, _JOB),),
+            title="Breaches",
+            good="Flat. Each rise is a guardrail that was breached; counted since the operator serves the job.",
+            queries=(Query(_BREACHED, f"{_JOB} {{{{guardrail}}}}"),),
             low=0,
         ),
         Panel(

@@ -82,13 +82,14 @@ def smooth_reward(*matchers: str) -> str:
     return by_job(f"avg_over_time({figure('rewardMean', *matchers)}[10m])")
 
 
-def growth(metric: m.Metric, window: str, *matchers: str) -> str:
+def growth(metric: m.Metric, window: str, *matchers: str, by: tuple[str, ...] = ()) -> str:
     """Exact growth of a counter that the operator tells of a job, also where another operator took over meanwhile.
 
     `increase()` looks at each operator's series alone, and extrapolates.
     """
     selected = series(metric, *matchers)
-    return f"{by_job(selected)} - {by_job(f'min_over_time({selected}[{window}])', aggregation='min')}"
+    before = by_job(f"min_over_time({selected}[{window}])", *by, aggregation="min")
+    return f"{by_job(selected, *by)} - {before}"
 
 
 def phase(*phases: Phase) -> str:
