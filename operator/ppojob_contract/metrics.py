@@ -202,6 +202,9 @@ CONDITION = Metric(
     (*JOB_LABELS, "condition", "status", "reason"),
     combinations=16,
 )
+PAUSED = Metric(
+    "ppojob_paused", _G, "1 while the job waits for a person, whom a guardrail has called", (*JOB_LABELS, "reason")
+)
 TARGET_STEPS = Metric("ppojob_target_steps", _G, "Steps that the job is to train", JOB_LABELS)
 ESTIMATED_COMPLETION = Metric(
     "ppojob_estimated_completion_timestamp_seconds",
@@ -238,7 +241,7 @@ BREACHES = Metric(
     _C,
     "Breaches of the guardrail since this operator serves the job",
     (*JOB_LABELS, "guardrail"),
-    combinations=32,
+    combinations=128,
 )
 RECONCILE_ERRORS = Metric(
     "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=5
@@ -247,6 +250,7 @@ RECONCILE_ERRORS = Metric(
 FROM_STATUS = (
     PHASE,
     CONDITION,
+    PAUSED,
     TARGET_STEPS,
     ESTIMATED_COMPLETION,
     JOB_ROLLBACKS,

@@ -18,6 +18,7 @@ from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import Phase, PPOJobStatus, Verdict
 from ppojob_operator.domain.goodput import held_seconds
 from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.pause import paused
 from ppojob_operator.ports import Key
 
 VERDICT_VALUES: Final = {Verdict.HEALTHY: 0, Verdict.BREACHED: 1, Verdict.INCONCLUSIVE: 2, Verdict.WAITING: 3}
@@ -107,6 +108,8 @@ def _of_status(status: PPOJobStatus, now: datetime) -> Iterator[Sample]:
     yield metrics.PHASE, (status.phase.value,), 1
     for condition in status.conditions:
         yield metrics.CONDITION, (condition.type.value, condition.status.value, condition.reason), 1
+    if status.paused_by is not None and paused(status):
+        yield metrics.PAUSED, (status.paused_by.reason,), 1
     yield metrics.JOB_ROLLBACKS, (), status.rollbacks
     yield metrics.JOB_RESTARTS, (), status.restarts
     yield metrics.STEPS, (), status.goodput.steps

@@ -118,7 +118,7 @@ class Telemetry:
             told.rollback_since = status.intent.since
         if told.seen:
             self._count_turns(told, status)
-        told.breaches = _breaches(told, status, spec)
+        told.breaches = _breaches(told, status)
         told.status, told.spec, told.seen = status, spec, True
 
     def _count_turns(self, told: Told, status: PPOJobStatus) -> None:
@@ -143,9 +143,10 @@ def _number(status: PPOJobStatus) -> int:
     return status.attempt.number if status.attempt else 0
 
 
-def _breaches(told: Told, status: PPOJobStatus, spec: PPOJobSpec | None) -> Tally[str]:
+def _breaches(told: Told, status: PPOJobStatus) -> Tally[str]:
     """A breach that a rollback ends at once lasts for less than a scrape: it is counted when it is first seen."""
-    names = {item.name for item in spec.guardrails} if spec else {item.name for item in status.guardrails}
+    # An attempt that has just begun has no verdicts yet: what is known stays.
+    names = {item.name for item in status.guardrails} or set(told.breaches)
     known = {item.name: item.verdict for item in told.status.guardrails}
     begun = Tally(
         item.name

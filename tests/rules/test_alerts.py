@@ -88,6 +88,25 @@ def rollbacks_exhausted() -> tuple[World, Fires]:
     )
 
 
+def exhausted_and_paused() -> tuple[World, Fires]:
+    world = World({name(m.PAUSED, reason="RollbacksExhausted"): [None] * MINUTE + [*always(1, 5)]})
+    return world, Fires(60, "team/job has used up its rollbacks", OF_JOB | {"reason": "RollbacksExhausted"})
+
+
+def paused() -> tuple[World, Fires]:
+    world = World({name(m.PAUSED, reason="GuardrailBreached"): [None] * MINUTE + [*always(1, 5)]})
+    labels = OF_JOB | {"reason": "GuardrailBreached"}
+    return world, Fires(60, "team/job is paused and waits for somebody: GuardrailBreached", labels)
+
+
+def paused_for_another_reason() -> World:
+    return paused()[0]
+
+
+def suspended_by_a_person() -> World:
+    return World({name(m.PHASE, phase="Suspended"): always(1)})
+
+
 def failed() -> tuple[World, Fires]:
     condition = {"condition": "Failed", "status": "True", "reason": "OutOfMemory"}
     world = World({name(m.CONDITION, **condition): [None] * MINUTE + [*always(1, 5)]})
@@ -283,7 +302,8 @@ def a_few_conflicts() -> World:
 FIRING: dict[str, list[Story]] = {
     "PPOJobGuardrailBreached": [guardrail_breached, guardrail_that_only_warns_is_breached],
     "PPOJobRolledBack": [rolled_back],
-    "PPOJobRollbacksExhausted": [rollbacks_exhausted],
+    "PPOJobRollbacksExhausted": [rollbacks_exhausted, exhausted_and_paused],
+    "PPOJobPaused": [paused],
     "PPOJobFailed": [failed],
     "PPOJobNoStep": [no_step],
     "PPOJobNotJudged": [not_judged],
@@ -300,7 +320,8 @@ FIRING: dict[str, list[Story]] = {
 SILENT: dict[str, list[Quiet]] = {
     "PPOJobGuardrailBreached": [guardrail_healthy_until_the_breach, guardrail_inconclusive],
     "PPOJobRolledBack": [rolled_back_long_ago_and_told_by_another_operator],
-    "PPOJobRollbacksExhausted": [whole_rollback_run],
+    "PPOJobRollbacksExhausted": [whole_rollback_run, paused_for_another_reason],
+    "PPOJobPaused": [suspended_by_a_person, whole_rollback_run],
     "PPOJobFailed": [whole_rollback_run, whole_exhausted_run],
     "PPOJobNoStep": [slow_steps, whole_rollback_run],
     "PPOJobNotJudged": [waiting_for_the_first_step],

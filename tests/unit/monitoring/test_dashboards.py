@@ -20,6 +20,7 @@ NOT_DRAWN = {
     "ppojob_verl": "verl's own keys, for whoever looks for one",
     "ppojob_figures_left_out": "about the exporter",
     "ppojob_condition": "alerts look at it",
+    "ppojob_paused": "alerts look at it",
     "ppojob_checkpoint_interval_steps": "alerts look at it",
     "ppojob_confirmation_window_steps": "alerts look at it",
 }

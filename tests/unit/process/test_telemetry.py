@@ -20,6 +20,7 @@ from ppojob_contract.metrics import (
     JOB_ROLLBACKS,
     LEADER,
     OPERATOR_METRICS,
+    PAUSED,
     PHASE,
     RECONCILE_ERRORS,
     STEPS,
@@ -36,7 +37,6 @@ from ppojob_operator.ports import Key
 from ppojob_operator.telemetry import Health, Telemetry, TelemetryServer
 
 KEY = Key("ns", "job", "uid-1")
-GUARDED = accepted("rollback").spec
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -210,7 +210,7 @@ def test_no_job_has_more_series_than_declared() -> None:
         {"type": kind, "status": "True", "reason": "R", "lastTransitionTime": THEN} for kind in (*kinds, *kinds)[:16]
     ]
     items = [{"attempt": 1, "step": n, "phase": phase} for n, phase in enumerate(list(CheckpointPhase) * 8)][:50]
-    many = guardrails(**{f"g{number}": "Healthy" for number in range(32)})
+    many = guardrails(**{f"g{number}": "Healthy" for number in range(128)})
     telemetry.observe_job(KEY, status(conditions=conditions, checkpoints={"items": items}, guardrails=many))
     for error in (*EXPECTED, KeyError, ValueError):
         telemetry.failed(KEY, error.__name__ if error in EXPECTED else DEFECT)
@@ -225,7 +225,7 @@ def test_a_breach_is_counted_however_short() -> None:
     verdicts = ["Waiting", "Healthy", "Breached", "Breached", None, "Healthy", "Breached"]
     counted = []
     for verdict in verdicts:
-        telemetry.observe_job(KEY, status(guardrails=guardrails(kl=verdict) if verdict else []), GUARDED)
+        telemetry.observe_job(KEY, status(guardrails=guardrails(kl=verdict) if verdict else []))
         counted.append(of_job(telemetry, BREACHES, guardrail="kl"))
     assert counted == [0, 0, 1, 1, 1, 1, 2]
     telemetry.forget(KEY)
@@ -234,5 +234,14 @@ def test_a_breach_is_counted_however_short() -> None:
 
 def test_what_was_breached_before_is_not_counted_again_by_the_next_operator() -> None:
     telemetry = Telemetry()
-    telemetry.observe_job(KEY, status(guardrails=guardrails(kl="Breached")), GUARDED)
+    telemetry.observe_job(KEY, status(guardrails=guardrails(kl="Breached")))
     assert of_job(telemetry, BREACHES, guardrail="kl") == 0
+
+
+def test_a_job_that_waits_for_a_person_says_so_until_one_has_taken_over() -> None:
+    telemetry = Telemetry()
+    pause = {"guardrail": "reward", "reason": "GuardrailBreached", "step": 7, "attempt": 1, "since": THEN}
+    telemetry.observe_job(KEY, status(pausedBy=pause))
+    assert of_job(telemetry, PAUSED, reason="GuardrailBreached") == 1
+    telemetry.observe_job(KEY, status(pausedBy=pause | {"released": True}))
+    assert of_job(telemetry, PAUSED, reason="GuardrailBreached") is None

@@ -43,6 +43,9 @@ class Alert:
     """One sentence: what it means."""
 
 
+_EXHAUSTED = f'reason="{ROLLBACKS_EXHAUSTED}"'
+
+
 def _condition(kind: ConditionType, status: ConditionStatus, *matchers: str) -> str:
     return by_job(series(m.CONDITION, *matchers, condition=kind, status=status), "reason")
 
@@ -75,11 +78,20 @@ JOB_ALERTS: Final = (
     ),
     Alert(
         name="PPOJobRollbacksExhausted",
-        expression=_condition(ConditionType.FAILED, ConditionStatus.TRUE, f'reason="{ROLLBACKS_EXHAUSTED}"'),
+        expression=f"{_condition(ConditionType.FAILED, ConditionStatus.TRUE, _EXHAUSTED)}"
+        f" or {by_job(series(m.PAUSED, _EXHAUSTED), 'reason')}",
         hold="0s",
         severity=Severity.CRITICAL,
         summary=f"{_JOB} has used up its rollbacks",
-        description="Rolling back did not help as often as spec.rollback.limit allows; the job has ended.",
+        description="Rolling back did not help as often as spec.rollback.limit allows; the job has ended or is paused.",
+    ),
+    Alert(
+        name="PPOJobPaused",
+        expression=by_job(series(m.PAUSED, f'reason!="{ROLLBACKS_EXHAUSTED}"'), "reason"),
+        hold="0s",
+        severity=Severity.WARNING,
+        summary=f"{_JOB} is paused and waits for somebody: {{{{ $labels.reason }}}}",
+        description="A guardrail with action Pause was breached; the devices are given back until a person decides.",
     ),
     Alert(
         name="PPOJobFailed",
