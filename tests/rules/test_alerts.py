@@ -227,33 +227,38 @@ def reward_sinks_a_little() -> World:
 
 
 def kl_high() -> tuple[World, Fires]:
-    """The real run's KL, as if a sample had taken a minute."""
-    world = World.recorded(ROLLBACK, slower=12)
-    values = world.values(m.of_figure("kl")[0])
-    above = [index for index, value in enumerate(values) if (value or 0) > q.KL_HIGH]
-    first = next(index for index in above if all(index + more in above for more in range(6)))
-    at = (first + 5) * world.interval
-    value = values[first + 5]
-    return world, Fires(at, f"recorded/rollback: KL to the reference is {value:.3g}", of_run(ROLLBACK))
+    """The real run, standing still with the first KL above the bound: as if no guardrail had acted."""
+    recorded = World.recorded(ROLLBACK)
+    values = recorded.values(m.of_figure("kl")[0])
+    index, value = next((n, value) for n, value in enumerate(values) if value and value > q.KL_HIGH)
+    at = index * recorded.interval
+    summary = f"recorded/rollback: KL to the reference is {value:.3g}"
+    return recorded.frozen_after(at, lasting=600), Fires(at + 300, summary, of_run(ROLLBACK))
+
+
+def kl_high_while_it_is_taken_back() -> World:
+    """The real run in slow motion: KL stays where it was until the next attempt's first step."""
+    return World.recorded(ROLLBACK, slower=12)
 
 
 def device_memory_high() -> tuple[World, Fires]:
-    world = World(figure("deviceMemoryFraction", [0.5] * MINUTE + [0.855] * 60))
+    world = World(running() | figure("deviceMemoryFraction", [0.5] * MINUTE + [0.855] * 60))
     return world, Fires(360, "team/job: the trainer uses 85.5% of the devices' memory", OF_JOB)
 
 
 def device_memory_at_the_bound() -> World:
-    return World(figure("deviceMemoryFraction", always(0.8)))
+    return World(running() | figure("deviceMemoryFraction", always(0.8)))
 
 
 def generation_slow() -> tuple[World, Fires]:
-    world = World({name(m.STAGE_DURATION, stage="gen"): [19.0] * MINUTE + [25.0] * 60})
+    world = World(running() | {name(m.STAGE_DURATION, stage="gen"): [19.0] * MINUTE + [25.0] * 60})
     return world, Fires(360, "team/job: generation takes 25 s a step", OF_JOB)
 
 
 def one_slow_generation_in_five_minutes() -> World:
     values = [60.0 if n % 20 == 0 else 10.0 for n in range(240)]
-    return World({name(m.STAGE_DURATION, stage="gen"): values, name(m.STAGE_DURATION, stage="ref"): always(90)})
+    stages = {name(m.STAGE_DURATION, stage="gen"): values, name(m.STAGE_DURATION, stage="ref"): always(90)}
+    return World(running() | stages)
 
 
 # ---- the operator ----
@@ -328,7 +333,7 @@ SILENT: dict[str, list[Quiet]] = {
     "PPOJobNoConfirmedCheckpoint": [confirmed_in_time, whole_rollback_run],
     "PPOJobCheckpointSaveFailing": [old_attempt_left_an_unusable_one, whole_rollback_run],
     "PPOJobRewardCollapse": [reward_sinks_a_little, whole_rollback_run],
-    "PPOJobKLHigh": [whole_rollback_run],
+    "PPOJobKLHigh": [kl_high_while_it_is_taken_back, whole_rollback_run],
     "PPOJobDeviceMemoryHigh": [device_memory_at_the_bound],
     "PPOJobGenerationSlow": [one_slow_generation_in_five_minutes, whole_rollback_run],
     "PPOJobStuck": [starts_just_in_time, whole_rollback_run],

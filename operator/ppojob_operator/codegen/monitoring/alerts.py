@@ -151,7 +151,7 @@ JOB_ALERTS: Final = (
     ),
     Alert(
         name="PPOJobKLHigh",
-        expression=f"{q.of('kl')} > {q.KL_HIGH}",
+        expression=when(f"{q.of('kl')} > {q.KL_HIGH}", RUNNING),
         hold="5m",
         severity=Severity.WARNING,
         summary=f"{_JOB}: KL to the reference is {_VALUE}",
@@ -159,7 +159,7 @@ JOB_ALERTS: Final = (
     ),
     Alert(
         name="PPOJobDeviceMemoryHigh",
-        expression=f"{q.of('deviceMemoryFraction')} > {q.DEVICE_MEMORY_HIGH}",
+        expression=when(f"{q.of('deviceMemoryFraction')} > {q.DEVICE_MEMORY_HIGH}", RUNNING),
         hold="5m",
         severity=Severity.WARNING,
         summary=f"{_JOB}: the trainer uses {{{{ $value | humanizePercentage }}}} of the devices' memory",
@@ -167,7 +167,7 @@ JOB_ALERTS: Final = (
     ),
     Alert(
         name="PPOJobGenerationSlow",
-        expression=f"{q.stage_seconds(q.GENERATION_STAGE)} > {q.GENERATION_SLOW_SECONDS}",
+        expression=when(f"{q.stage_seconds(q.GENERATION_STAGE)} > {q.GENERATION_SLOW_SECONDS}", RUNNING),
         hold="5m",
         severity=Severity.WARNING,
         summary=f"{_JOB}: generation takes {_VALUE} s a step",
