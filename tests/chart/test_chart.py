@@ -113,6 +113,14 @@ def test_the_crd_can_be_left_out_or_go_with_the_release() -> None:
     assert "annotations" not in one(render("--set", "crds.keep=false"), "CustomResourceDefinition")["metadata"]
 
 
+@pytest.mark.parametrize(("keep", "annotations"), [("true", {"helm.sh/resource-policy": "keep"}), ("false", None)])
+def test_users_rights_stay_with_the_crd(keep: str, annotations: dict[str, str] | None) -> None:
+    objects = render("--set", f"crds.keep={keep}")
+    for role in ("view", "edit"):
+        assert one(objects, "ClusterRole", f"rel-ppojob-operator-{role}")["metadata"].get("annotations") == annotations
+    assert "annotations" not in one(objects, "ClusterRole", "rel-ppojob-operator")["metadata"]
+
+
 def test_the_pod_is_restricted() -> None:
     """Pod Security Standard `restricted`, and no writable root."""
     pod = one(render(), "Deployment")["spec"]["template"]["spec"]

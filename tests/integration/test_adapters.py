@@ -228,7 +228,7 @@ async def test_an_event_that_repeats_is_counted_up(api: Api, namespace: str) -> 
     await KubernetesCluster(api, Store()).emit(job, event)  # a restarted operator
     items, _ = await api.list(EVENT.path(namespace))
     ours = [item for item in items if item["involvedObject"]["uid"] == job.uid]
-    assert [(item["reason"], item["count"], item["message"]) for item in ours] == [("RollbackStarted", 2, "kl was bad")]
+    assert [(item["reason"], item["count"], item["message"]) for item in ours] == [("RollbackStarted", 3, "kl was bad")]
     assert "RollbackStarted" in kubectl("describe", "ppojob", "-n", namespace, job.name)
 
 

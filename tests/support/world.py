@@ -419,7 +419,7 @@ class FakeClusterPort:
         after = world.effect(f"create {manifest['kind']} {name}")
         match manifest["kind"]:
             case "Secret":
-                world.tokens.setdefault(name, "token")
+                world.tokens.setdefault(name, manifest["stringData"]["token"])
             case "RayCluster" if name not in world.clusters:
                 number = names.cluster_number(name)
                 assert number is not None

@@ -52,6 +52,14 @@ true
 {{- end -}}
 {{- end -}}
 
+{{/* What users need to look at their PPOJobs, and to delete them, stays when the release goes and the CRD stays. */}}
+{{- define "ppojob-operator.keep" -}}
+{{- if .Values.crds.keep -}}
+annotations:
+  helm.sh/resource-policy: keep
+{{- end -}}
+{{- end -}}
+
 {{/* By tag, or by digest where one is set. */}}
 {{- define "ppojob-operator.image" -}}
 {{- with .Values.image -}}

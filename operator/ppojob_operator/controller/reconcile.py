@@ -14,7 +14,7 @@ from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, Re
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.checkpoints import Asked, confirm, delete
 from ppojob_operator.controller.observe import Memory, Observer
-from ppojob_operator.domain.decisions import Begin, Decision, Refuse, Wait
+from ppojob_operator.domain.decisions import Begin, Decision, Finish, Refuse, Wait
 from ppojob_operator.domain.events import WARNING, Event, deleted
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
@@ -112,7 +112,7 @@ class Reconciler:
         line = _in_words(decision)
         if line != course.last_logged:
             course.last_logged = line
-            logger.info("%s %s", line[0], line[1], extra=_fields(job))
+            logger.info("%s %s", *line, extra=_fields(job) | {"decision": line[0], "reason": _reason(decision, job)})
 
 
 def requeue(decision: Decision) -> timedelta:
@@ -129,6 +129,17 @@ def requeue(decision: Decision) -> timedelta:
 def _fields(job: PPOJob) -> dict[str, Any]:
     attempt = job.status.attempt
     return {"namespace": job.namespace, "ppojob": job.name, "attempt": attempt.number if attempt else 0}
+
+
+def _reason(decision: Decision, job: PPOJob) -> str | None:
+    """The decision's own, or that of the recorded intent which it carries out."""
+    match decision:
+        case Wait(reason=reason) | Finish(reason=reason):
+            return reason
+        case Begin(intent=intent):
+            return intent.reason
+        case _:
+            return job.status.intent.reason if job.status.intent else None
 
 
 def _in_words(decision: Decision) -> tuple[str, str]:

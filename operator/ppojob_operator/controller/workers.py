@@ -122,7 +122,7 @@ class Workers:
                 self.reconciler.telemetry.reconciled(time.monotonic() - began)
         except EXPECTED as error:
             self.reconciler.telemetry.failed(key, type(error).__name__)
-            logger.info("will try again: %s", error, extra=_fields(key))
+            logger.info("will try again: %s", error, extra=_fields(key) | {"reason": type(error).__name__})
             return backoff(failures, random.random()), failures + 1  # noqa: S311 (spreads load, hides nothing)
         except Exception:
             # The last resort: one job's defect must not stop the others, and must be seen.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from ppojob_operator.adapters.kubernetes.api import MERGE_PATCH, Api
+from ppojob_operator.adapters.kubernetes.api import MERGE_PATCH, Answer, Api
 from ppojob_operator.adapters.kubernetes.kinds import EVENT, PPO_JOB
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.events import Event
@@ -65,15 +65,18 @@ class EventRecorder:
     async def _create(self, job: PPOJob, name: str, event: Event) -> int:
         body = _body(job, name, event)
         answer = await self._api.change("POST", EVENT.path(job.namespace), body, accept=_CONFLICT)
-        if answer.status == HTTPStatus.CONFLICT:  # sent by a process before this one
-            return await self._count_up(job, name, 2)
+        if answer.status == HTTPStatus.CONFLICT:  # sent by a process before this one: its count goes on
+            known = await self._patch(job, name, {})
+            return await self._count_up(job, name, known.body.get("count", 1) + 1)
         return 1
 
     async def _count_up(self, job: PPOJob, name: str, count: int) -> int:
         """The new count; 0 where the API server has forgotten the event."""
-        path, patch = EVENT.path(job.namespace, name), {"count": count, "lastTimestamp": _now()}
-        answer = await self._api.change("PATCH", path, patch, accept=_NOT_FOUND, content_type=MERGE_PATCH)
-        return count if answer.found else 0
+        return count if (await self._patch(job, name, {"count": count})).found else 0
+
+    async def _patch(self, job: PPOJob, name: str, changed: dict[str, Any]) -> Answer:
+        path, patch = EVENT.path(job.namespace, name), {**changed, "lastTimestamp": _now()}
+        return await self._api.change("PATCH", path, patch, accept=_NOT_FOUND, content_type=MERGE_PATCH)
 
 
 def _name(job: PPOJob, event: Event) -> str:
