@@ -130,7 +130,7 @@ class Story:
     def order(self, reshuffle: int) -> list[tuple[int, ...]]:
         """As a loader gives it that is never interrupted."""
         if reshuffle not in self.orders:
-            seed = self.data._order(reshuffle).seed  # noqa: SLF001
+            seed = self.data.order(reshuffle).seed
             trainer = Trainer(self.processes, shuffle=self.shuffle, seed=seed)
             self.orders[reshuffle] = [trainer.fetch() for _ in range(100)]
         return self.orders[reshuffle]

@@ -33,7 +33,7 @@ class DataOrder:
         """Puts the loader where an attempt with this plan begins that has loaded the checkpoint `folder`; with neither
         manifest nor folder, at the beginning of its order. Returns what is worth saying of it.
         """
-        order = self._order(plan.reshuffle)
+        order = self.order(plan.reshuffle)
         start = self._feed.begin(order, plan, manifest, self._job)
         loader = self._trainer.train_dataloader
         self._trainer.train_dataloader_it = self._at_step_begin = None
@@ -60,7 +60,8 @@ class DataOrder:
         """Writes into a checkpoint the iterator from before the step's draw: nothing has learnt from that batch."""
         torch.save(self._at_step_begin, folder / ITERATOR_FILE)
 
-    def _order(self, reshuffle: int) -> Order:
+    def order(self, reshuffle: int) -> Order:
+        """Of the configured data."""
         data = self._trainer.config.data
         return Order(
             files=[str(path) for path in data.train_files],
