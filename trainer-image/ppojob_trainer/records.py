@@ -19,12 +19,7 @@ class Records:
         self._trainer = trainer
         self.last_step_row: Row | None = None
         self._validated: list[Batch] = []
-        self.begin_attempt()
-
-    def begin_attempt(self) -> None:
-        """What comes from here on is the trainer's current attempt's."""
-        self.last_step_row = None
-        self._samples = SampleFiles(self._trainer.files.layout, self._trainer.attempt.samples)
+        self._samples: SampleFiles | None = None
 
     def step(self, batch: Any, metrics: dict[str, Any], step: int, epoch: int) -> None:
         """`metrics` are verl's, whole."""
@@ -78,10 +73,15 @@ class Records:
 
     def flush(self) -> None:
         """All samples are on the volume."""
-        self._samples.flush()
+        if self._samples is not None:
+            self._samples.flush()
 
     def _keep(self, kind: str, step: int, batches: list[Batch]) -> None:
-        tokenizer, limit = self._trainer.tokenizer, self._trainer.attempt.max_response_length
+        trainer = self._trainer
+        if self._samples is None or self._samples.layout != trainer.files.layout:
+            self.flush()
+            self._samples = SampleFiles(trainer.files.layout, trainer.attempt.samples)
+        tokenizer, limit = trainer.tokenizer, trainer.attempt.max_response_length
         self._samples.write(
             kind, step, lambda: ({"step": step} | line for batch in batches for line in batch.lines(tokenizer, limit))
         )

@@ -59,7 +59,7 @@ class SampleFiles:
     """The files of one attempt, written by one thread: making text of tokens must not hold training up."""
 
     def __init__(self, layout: AttemptLayout, settings: SampleSettings) -> None:
-        self._layout = layout
+        self.layout = layout
         self._settings = settings
         self._sizes: dict[str, dict[int, int]] = {TRAIN: {}, VALIDATION: {}}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
@@ -80,7 +80,7 @@ class SampleFiles:
 
     def _write(self, kind: str, step: int, lines: Lines) -> None:
         """What is wrong with a file of samples is no reason to stop training."""
-        folder = self._layout.samples / kind
+        folder = self.layout.samples / kind
         temporary = folder / f".{name(step)}.tmp"
         try:
             folder.mkdir(parents=True, exist_ok=True)
