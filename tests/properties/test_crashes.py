@@ -8,6 +8,8 @@ from tests.support.world import InPlace, World
 from tests.unit.controller.test_hot import LONG
 from tests.unit.controller.test_story import COLD, GUARDED
 
+from ppojob_contract.data_plan import StepRange
+
 CRASHES = st.dictionaries(st.integers(1, 60), st.sampled_from(["before", "after"]), max_size=8)
 RHYTHM = st.sampled_from([1, 3, 10])
 
@@ -58,3 +60,5 @@ def _one_rollback(world: World) -> None:
     assert world.status["phase"] == "Succeeded"
     assert (world.status["rollbacks"], world.status["restarts"]) == (1, 0)
     assert world.overlaps == []
+    left_out = [attempt.config.data.skip for attempt in world.attempts.values() if attempt.config.resume]
+    assert set(left_out) == {(StepRange(attempt=1, first=17, last=20),)}
