@@ -14,8 +14,9 @@ from pathlib import Path
 
 import hot
 import psutil  # type: ignore[import-untyped]
-from run import STOP, Run, wait_for_free_locks, wait_until
+from run import STOP, Run, rollback, wait_for_free_locks, wait_until
 
+from ppojob_contract.data_plan import DataPlan, StepRange
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.layout import AttemptLayout, JobLayout
 from ppojob_trainer import sealing
@@ -183,6 +184,28 @@ def left_out(folder: Path) -> None:
     assert all(prompts(other.layout, step) not in reference.values() for step in (5, 6))
 
 
+def left_out_hot(folder: Path) -> None:
+    """The same in the running trainer."""
+    failing = (StepRange(attempt=1, first=6, last=7),)
+    driver = Run(folder, 1, "--steps", "300", "--save", "4")
+    driver.wait_for_rows(9)
+    driver.command(1, replace(rollback(1, (1, 4)), data=DataPlan(skip=failing, incident=failing)))
+    rows = driver.wait_for_rows(4, 2)
+    assert [row.batches.first for row in rows[:4] if row.batches] == [4, 7, 8, 9]
+    driver.process.send_signal(signal.SIGTERM)
+    outcome = driver.expect(0, "Stopped", attempt=2)
+    second = driver.job.attempt(2)
+    assert prompts(second, 5) == prompts(driver.layout, 5)
+    assert prompts(second, 6) == prompts(driver.layout, 8)
+    assert (driver.layout.incident / "step_6.jsonl").exists()
+    report = read_json(driver.layout.incident / "incident.json")
+    assert report
+    assert report["missingSamples"] == []
+    saved, last = sealing.verified(second.checkpoint(outcome.step)), driver.rows(2)[-1]
+    assert (last.step, saved.batches) == (outcome.step, last.batches)
+    assert saved.dataset_digest == sealing.verified(driver.layout.checkpoint(4)).dataset_digest
+
+
 def prompts(layout: AttemptLayout, step: int) -> frozenset[int]:
     """Rows of the data that the step's samples name."""
     lines = (layout.samples / "train" / f"step_{step}.jsonl").read_text().splitlines()
@@ -220,6 +243,7 @@ SCENARIOS = {
         adaptive,
         weights_only,
         left_out,
+        left_out_hot,
         full_disk,
         *hot.SCENARIOS,
     )
