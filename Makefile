@@ -55,9 +55,12 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-trainer bench-rollback test-faults test-smollm2
+.PHONY: test-trainer bench-rollback bench-scale test-faults test-smollm2
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
+
+bench-scale: setup cluster-build ## What the operator costs with 1,000 jobs (JOBS=n for another number)
+	$(BIN)/python -m tests.bench.scale --jobs $(or $(JOBS),1000)
 
 test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"
