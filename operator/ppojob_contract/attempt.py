@@ -14,6 +14,8 @@ class Resume:
 
     checkpoint: CheckpointRef
     weights_only: bool = False
+    folder: str = ""
+    """Absolute, in the trainer's pods, where it is not one of the job's own; the reference's attempt is 0 then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,11 @@ class AttemptConfig:
             "settings": dict(self.settings),
             "resume": None
             if self.resume is None
-            else {**self.resume.checkpoint.to_json(), "weightsOnly": self.resume.weights_only},
+            else {
+                **self.resume.checkpoint.to_json(),
+                "weightsOnly": self.resume.weights_only,
+                **({"folder": self.resume.folder} if self.resume.folder else {}),
+            },
             "data": self.data.to_json(),
             "samples": self.samples.to_json(),
             "gracefulStopSeconds": self.graceful_stop_seconds,
@@ -114,7 +120,11 @@ class AttemptConfig:
             devices_per_node=int(value["devicesPerNode"]),
             nodes=int(value["nodes"]),
             settings={key: float(item) for key, item in value.get("settings", {}).items()},
-            resume=Resume(checkpoint=CheckpointRef.from_json(resume), weights_only=bool(resume.get("weightsOnly")))
+            resume=Resume(
+                checkpoint=CheckpointRef.from_json(resume),
+                weights_only=bool(resume.get("weightsOnly")),
+                folder=str(resume.get("folder", "")),
+            )
             if resume
             else None,
             data=DataPlan.from_json(value.get("data", {})),

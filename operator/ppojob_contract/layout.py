@@ -100,6 +100,14 @@ class JobLayout:
     def attempt(self, number: int) -> AttemptLayout:
         return AttemptLayout(self.root / "attempts" / f"{number:04d}")
 
+    def locate(self, checkpoint: Path) -> tuple[int, int] | None:
+        """Attempt and step of a checkpoint's folder; None where it is not one of this job's."""
+        attempt, step = _ATTEMPT.fullmatch(checkpoint.parent.parent.name), _CHECKPOINT.fullmatch(checkpoint.name)
+        if attempt is None or step is None:
+            return None
+        found = int(attempt[0]), int(step[1])
+        return found if self.attempt(found[0]).checkpoint(found[1]) == checkpoint else None
+
     def attempts(self) -> list[int]:
         folder = self.root / "attempts"
         if not folder.is_dir():

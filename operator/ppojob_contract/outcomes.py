@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from ppojob_contract.mailbox import CheckpointRef
+
 
 class ExitClass(StrEnum):
     """Class of an ending; the operator's failure policy is written in these words."""
@@ -42,11 +44,20 @@ class Outcome:
     """One line for a person; never a secret."""
     step: int
     """Last finished step; 0 before the first."""
+    unusable: CheckpointRef | None = None
+    """The job's own checkpoint that the attempt could not load, where that is what ended it."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"class": self.exit_class.value, "message": self.message, "step": self.step}
+        value = {"class": self.exit_class.value, "message": self.message, "step": self.step}
+        return value if self.unusable is None else value | {"unusable": self.unusable.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Raises KeyError or ValueError for what is not an outcome."""
-        return cls(exit_class=ExitClass(value["class"]), message=str(value["message"]), step=int(value["step"]))
+        unusable = value.get("unusable")
+        return cls(
+            exit_class=ExitClass(value["class"]),
+            message=str(value["message"]),
+            step=int(value["step"]),
+            unusable=CheckpointRef.from_json(unusable) if unusable else None,
+        )

@@ -27,6 +27,9 @@ class Cluster(Protocol):
     async def get_job(self, key: Key) -> PPOJob | None:
         """The PPOJob, or None when it is gone (or is another one of the same name)."""
 
+    async def find_job(self, namespace: str, name: str) -> PPOJob | None:
+        """Whatever PPOJob has the name now."""
+
     async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
         """Replaces the status. Raises `Conflict` when the object changed since `job` was read."""
 

@@ -57,6 +57,10 @@ class InPlace(StrEnum):
     """Never look into the mailbox; a revoked command stops them."""
 
 
+NO_MANIFEST = "no manifest yet"
+"""What is wrong with a checkpoint that a crash left half saved."""
+
+
 class Crash(Exception):
     """The operator was killed here."""
 
@@ -121,9 +125,13 @@ class World:
     checkpoints: dict[CheckpointRef, str | None] = field(default_factory=dict)
     confirmed: list[CheckpointRef] = field(default_factory=list)
     deleted: list[CheckpointRef] = field(default_factory=list)
+    rotten: set[CheckpointRef] = field(default_factory=set)
+    """Look whole, and cannot be loaded."""
     free_bytes: int | None = None
     digests: dict[int, str] = field(default_factory=dict)
     """Of the data that each attempt read."""
+    others: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Other PPOJobs of the namespace, by name."""
     revisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
@@ -332,20 +340,30 @@ class World:
         )
         attempt.rows.append(event)
 
-    def _end(self, attempt: Attempt, how: ExitClass) -> None:
-        attempt.outcome = Outcome(exit_class=how, message=f"ended as {how.value}", step=attempt.step)
+    def _end(self, attempt: Attempt, how: ExitClass, unusable: CheckpointRef | None = None) -> None:
+        attempt.outcome = Outcome(exit_class=how, message=f"ended as {how.value}", step=attempt.step, unusable=unusable)
         attempt.running = False
 
     def submit(self, config: AttemptConfig, head_uid: str) -> None:
         """Ray starts the entry, which refuses to start an attempt twice."""
         if config.attempt in self.attempts:
             return
+        elsewhere = config.resume is not None and config.resume.folder
         resume = config.resume.checkpoint if config.resume else None
-        step = resume.step if resume else 0
+        step = resume.step if resume and config.resume and not config.resume.weights_only else 0
         attempt = Attempt(config=config, head_uid=head_uid, job_attempt=config.attempt, step=step)
         self.attempts[config.attempt] = attempt
-        if resume is not None and self.checkpoints.get(resume, "missing") is not None:
-            self._end(attempt, ExitClass.STORAGE_ERROR)
+        if (
+            resume is not None
+            and not elsewhere
+            and (self.checkpoints.get(resume, "missing") is not None or resume in self.rotten)
+        ):
+            self._end(attempt, ExitClass.STORAGE_ERROR, unusable=resume)
+
+    def problem(self, ref: CheckpointRef) -> str | None:
+        """What the monitor finds wrong with it, or knows from an attempt that could not load it."""
+        failed = any(item.outcome is not None and item.outcome.unusable == ref for item in self.attempts.values())
+        return self.checkpoints[ref] or ("an attempt could not load it" if failed else None)
 
 
 class FakeClusterPort:
@@ -359,6 +377,10 @@ class FakeClusterPort:
         if job is None or job["metadata"]["uid"] != key.uid:
             return None
         return PPOJob.from_object(json.loads(json.dumps(job)))
+
+    async def find_job(self, namespace: str, name: str) -> PPOJob | None:
+        other = self.world.others.get(name)
+        return PPOJob.from_object(json.loads(json.dumps(other))) if other else None
 
     async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
         world = self.world
@@ -478,8 +500,14 @@ class FakeMonitorPort:
             lock=LockState.HELD if any(item.running for item in world.attempts.values()) else LockState.FREE,
             attempts=tuple(self._attempt(number, item) for number, item in world.attempts.items()),
             checkpoints=tuple(
-                CheckpointState(ref=ref, problem=problem, saving=False, size_bytes=1, world_size=1)
-                for ref, problem in world.checkpoints.items()
+                CheckpointState(
+                    ref=ref,
+                    problem=world.problem(ref),
+                    saving=False,
+                    size_bytes=1,
+                    world_size=None if world.checkpoints[ref] == NO_MANIFEST else 1,
+                )
+                for ref in world.checkpoints
             ),
             confirmed=tuple(world.confirmed),
             free_bytes=world.free_bytes,

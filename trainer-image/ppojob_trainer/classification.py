@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ppojob_contract.outcomes import ExitClass
-from ppojob_trainer.errors import AttemptError
+from ppojob_trainer.errors import AttemptError, CheckpointError
 
 MESSAGE_LIMIT = 500
 """Characters; more does not fit a status column."""
@@ -79,6 +79,12 @@ def classify(error: BaseException) -> tuple[ExitClass, str]:
             return ExitClass.OUT_OF_MEMORY, one_line(f"MemoryError: {item}")
     text = "\n".join(f"{type(item).__name__}: {item}" for item in chain)
     return classify_text(text), last_words(text)
+
+
+def unloadable(error: BaseException) -> str | None:
+    """Folder of the checkpoint that could not be loaded, where that is what went wrong."""
+    failed = (item for item in _chain(error) if isinstance(item, CheckpointError) and _remote(item) is None)
+    return next((item.folder for item in failed), None)
 
 
 def classify_text(text: str) -> ExitClass:

@@ -16,6 +16,7 @@ from typing import Any
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
+from ppojob_trainer import origin
 from ppojob_trainer.errors import ConfigError
 from ppojob_trainer.overrides import check_known, merged
 from ppojob_trainer.platform_defaults import job_defaults, platform_defaults
@@ -60,8 +61,7 @@ def effective(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]:
 def managed_values(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]:
     """Values of the keys in `ppojob_contract.managed`."""
     job = JobLayout(Path(attempt.root))
-    resume = attempt.resume
-    source = job.attempt(resume.checkpoint.attempt).checkpoint(resume.checkpoint.step) if resume else None
+    source = origin.folder_of(attempt)
     values: dict[str, Any] = {
         "trainer.v1.trainer_mode": "ppojob",
         "trainer.v1.sampler.custom_sampler.path": None,

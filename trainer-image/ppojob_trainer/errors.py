@@ -21,6 +21,17 @@ class StorageError(AttemptError):
     exit_class = ExitClass.STORAGE_ERROR
 
 
+class CheckpointError(StorageError):
+    """A checkpoint that cannot be loaded; its folder is in `folder`."""
+
+    def __init__(self, message: str, folder: str) -> None:
+        super().__init__(message, folder)  # both, or it could not be pickled
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class HangError(AttemptError):
     exit_class = ExitClass.HANG
 

@@ -16,10 +16,11 @@ from typing import Any
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
+from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.outcomes import ExitClass, Outcome
-from ppojob_trainer import cluster, configuration, datasets, incident, locks, sealing
+from ppojob_trainer import cluster, configuration, datasets, incident, locks, origin
 from ppojob_trainer.attempt_files import AttemptFiles
-from ppojob_trainer.classification import classify
+from ppojob_trainer.classification import classify, unloadable
 from ppojob_trainer.errors import ConfigError
 from ppojob_trainer.rewards.terms import build
 from ppojob_trainer.supervision import SupervisedRunner
@@ -75,7 +76,8 @@ def _run_to_outcome(watch: Watch) -> Outcome:
         watch.follow()
         log.exception("attempt %d failed", watch.attempt.attempt)
         exit_class, message = classify(error)
-        return Outcome(exit_class=exit_class, message=message, step=watch.last_step())
+        unusable = _unusable(watch.attempt, error)
+        return Outcome(exit_class=exit_class, message=message, step=watch.last_step(), unusable=unusable)
     watch.follow()
     return _outcome(watch.attempt, ending)
 
@@ -88,9 +90,7 @@ def _train(attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
     files.write_config(attempt, keys, platform)
     configuration.check_verl()
     _check_rewards(attempt)
-    if attempt.resume is not None:
-        source = attempt.resume.checkpoint
-        sealing.verified(JobLayout(Path(attempt.root)).attempt(source.attempt).checkpoint(source.step))
+    origin.manifest_of(attempt)
     incident.keep(attempt)
     datasets.begin(files.layout, attempt.overrides)
     cluster.prepare_environment(platform)
@@ -167,6 +167,13 @@ def _outcome(attempt: AttemptConfig, ending: dict[str, Any]) -> Outcome:
         return Outcome(exit_class=ExitClass.SUCCEEDED, message=f"all {step} steps done", step=step)
     message = f"training ended at step {step} of {attempt.total_steps}"
     return Outcome(exit_class=ExitClass.UNKNOWN, message=message, step=step)
+
+
+def _unusable(attempt: AttemptConfig, error: BaseException) -> CheckpointRef | None:
+    """The job's own checkpoint that could not be loaded, where that is what went wrong."""
+    folder = unloadable(error)
+    found = JobLayout(Path(attempt.root)).locate(Path(folder)) if folder else None
+    return CheckpointRef(attempt=found[0], step=found[1]) if found else None
 
 
 def _on_sigterm(watch: Watch) -> None:

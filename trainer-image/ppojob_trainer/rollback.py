@@ -97,6 +97,8 @@ def _carry_out(command: Command, trainer: Trainer) -> AttemptFiles:
 
 def begin_journal(files: AttemptFiles, attempt: AttemptConfig, in_force: str) -> None:
     """The first row: everything is loaded, the engine has the weights."""
-    source = attempt.resume.checkpoint if attempt.resume else None
-    origin = f"attempt {source.attempt} step {source.step}" if source else "the initial weights"
+    origin = "the initial weights"
+    if attempt.resume is not None:
+        source = attempt.resume.checkpoint
+        origin = attempt.resume.folder or f"attempt {source.attempt} step {source.step}"
     files.event(attempt.first_step, "AttemptStarted", f"from {origin}; {in_force}")

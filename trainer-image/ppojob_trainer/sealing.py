@@ -1,14 +1,17 @@
 """Manifests: what makes a checkpoint folder a target."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from ppojob_contract import manifest as manifests
 from ppojob_contract.data_plan import Batches
 from ppojob_contract.durable import read_json, sync_directory, write_json
 from ppojob_contract.manifest import Manifest
-from ppojob_trainer.errors import StorageError
+from ppojob_contract.outcomes import ExitClass
+from ppojob_trainer.classification import classify
+from ppojob_trainer.errors import AttemptError, CheckpointError
 
 
 def seal(
@@ -43,17 +46,33 @@ def seal(
 
 
 def verified(folder: Path) -> Manifest:
-    """The manifest of a checkpoint that can be loaded. Raises StorageError that names what is wrong."""
+    """The manifest of a checkpoint that can be loaded. Raises CheckpointError that names what is wrong."""
     try:
         value = read_json(folder / manifests.NAME)
         manifest = Manifest.from_json(value) if value is not None else None
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StorageError(f"checkpoint {folder}: {manifests.NAME} cannot be read: {error}") from error
+        raise _unusable(folder, f"{manifests.NAME} cannot be read: {error}") from error
     if manifest is None:
-        raise StorageError(f"checkpoint {folder}: {manifests.NAME} is missing")
+        raise _unusable(folder, f"{manifests.NAME} is missing")
     if found := manifests.problems(folder, manifest):
-        raise StorageError(f"checkpoint {folder}: {'; '.join(found[:5])}")
+        raise _unusable(folder, "; ".join(found[:5]))
     return manifest
+
+
+@contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """Whatever goes wrong in here, and is no matter of memory, network or settings, is the checkpoint's fault."""
+    try:
+        yield
+    except Exception as error:
+        exit_class, message = classify(error)
+        if isinstance(error, AttemptError) or exit_class not in {ExitClass.STORAGE_ERROR, ExitClass.UNKNOWN}:
+            raise
+        raise _unusable(folder, f"cannot be loaded: {message}") from error
+
+
+def _unusable(folder: Path, what: str) -> CheckpointError:
+    return CheckpointError(f"checkpoint {folder}: {what}", str(folder))
 
 
 def _sync(folder: Path) -> None:

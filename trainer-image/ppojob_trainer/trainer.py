@@ -24,7 +24,7 @@ from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.parameters import Parameter
-from ppojob_trainer import datasets, generation, rollback, sealing
+from ppojob_trainer import datasets, generation, origin, rollback, sealing
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.data_order import DataOrder
 from ppojob_trainer.errors import DataError
@@ -92,12 +92,14 @@ class JobTrainer(PPOTrainerSync):
             self._data_said = self.data.position(self.attempt.data)
             return
         folder = Path(self.config.trainer.resume_from_path)
-        self.loaded = sealing.verified(folder)
+        self.loaded = origin.manifest_of(self.attempt)
+        assert self.loaded is not None, "there is a checkpoint to begin from"
         rollback.same_world(folder, self.loaded.world_size, self._world_size)
-        if resume.weights_only:
-            self._load_weights(folder)
-        else:
-            super()._load_checkpoint()
+        with sealing.loading(folder):
+            if resume.weights_only:
+                self._load_weights(folder)
+            else:
+                super()._load_checkpoint()
         self._data_said = self.data.position(self.attempt.data, self.loaded, folder)
 
     def _load_weights(self, folder: Path) -> None:

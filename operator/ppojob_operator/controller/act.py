@@ -74,6 +74,7 @@ class Actor:
                         cluster_number=decision.cluster,
                         attempt=decision.number,
                         resume=decision.resume,
+                        source=decision.source,
                         adjustments=decision.adjustments,
                         data=plan(decision.data),
                     )

@@ -17,6 +17,7 @@ from ppojob_operator.domain.guardrails.guards import guards_of
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
+from ppojob_operator.domain.source import needs_source
 from ppojob_operator.errors import MonitorUnavailable
 from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Monitor
 from ppojob_operator.render import names
@@ -68,6 +69,8 @@ class Observer:
         bound = None
         if accepted is not None and job.status.cluster_number == 0:
             bound = await self.cluster.claim_exists(job.namespace, accepted.spec.storage.claim_name)
+        other = needs_source(job.status, accepted) if accepted is not None else None
+        source = await self.cluster.find_job(job.namespace, other) if other else None
         return Observation(
             now=self.clock(),
             job=job,
@@ -77,6 +80,7 @@ class Observer:
             clusters=tuple(clusters),
             jobs=tuple(jobs),
             monitor=monitor,
+            source_job=source,
             storage_bound=bound,
             leftover_pods=tuple(await self.cluster.leftover_pods(key)),
         )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from ppojob_contract.figures import FIGURES
+from ppojob_operator.api.v1alpha1.checkpoints import ResumeFrom
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.guardrails.guards import is_validation_metric
 from ppojob_operator.domain.observation import Problem
@@ -13,6 +14,7 @@ _METRIC = "spec.checkpoints.keepBest.metric"
 
 def checkpoint_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     """Of `spec.checkpoints`."""
+    yield from _resume_from(spec.checkpoints.resume_from)
     best = spec.checkpoints.keep_best
     if best is None:
         return
@@ -23,6 +25,14 @@ def checkpoint_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     elif spec.training.validate_every_steps == 0:
         message = "can never exist in this configuration: nothing is validated; set spec.training.validateEverySteps"
         yield Problem(field=_METRIC, message=message)
+
+
+def _resume_from(wanted: ResumeFrom | None) -> Iterator[Problem]:
+    """As the API server judges it."""
+    if wanted is not None and (wanted.job is None) == (wanted.path is None):
+        yield Problem(field="spec.checkpoints.resumeFrom", message="set exactly one of job and path")
+    if wanted is not None and wanted.step is not None and wanted.job is None:
+        yield Problem(field="spec.checkpoints.resumeFrom.step", message="goes with job; a path names its step")
 
 
 def checkpoint_warnings(spec: PPOJobSpec) -> Iterator[Problem]:

@@ -28,6 +28,7 @@ from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.pause import resting
 from ppojob_operator.domain.provision import SOON, deleting_job, remove_everything
+from ppojob_operator.domain.requested import REQUESTED, wanted_point
 from ppojob_operator.domain.start import start
 
 STOP_MARGIN = timedelta(seconds=30)
@@ -119,6 +120,8 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
         removal = remove_everything(observation)
         if removal is not None:
             return removal
+    status = observation.job.status
+    chosen = current.resume if current.kind is IntentKind.ROLLBACK or current.reason == REQUESTED else None
     assert current.next_attempt is not None, "intents of this kind name the next attempt"
     return start(
         observation,
@@ -126,7 +129,7 @@ def _go_on(observation: Observation, accepted: AcceptedJob, judgement: Judgement
         judgement,
         number=current.next_attempt,
         adjustments=current.adjustments,
-        target=current.resume if current.kind is IntentKind.ROLLBACK else None,
+        target=chosen or wanted_point(status, accepted, judgement),
     )
 
 

@@ -15,6 +15,7 @@ from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Decision, Finish, 
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.provision import describe, trouble
+from ppojob_operator.domain.requested import what_is_there
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
@@ -24,7 +25,7 @@ def conditions(
 ) -> list[StatusCondition]:
     """All conditions of the new status."""
     views = [
-        (ConditionType.ACCEPTED, *_accepted(observation)),
+        (ConditionType.ACCEPTED, *_accepted(observation, judgement)),
         (ConditionType.CLUSTER_READY, *_cluster_ready(observation, decision, status)),
         (ConditionType.HEALTHY, *_healthy(observation, judgement, status)),
         (ConditionType.COMPLETE, *_complete(status, decision)),
@@ -49,12 +50,16 @@ def _keep_time(
     )
 
 
-def _accepted(observation: Observation) -> tuple[ConditionStatus, str, str]:
+def _accepted(observation: Observation, judgement: Judgement) -> tuple[ConditionStatus, str, str]:
     if observation.problems:
         governs = "; the last accepted spec governs" if observation.accepted else ""
         return _FALSE, "InvalidSpec", _joined(observation.problems) + governs
-    if observation.warnings:
-        return _TRUE, "AcceptedWithWarnings", _joined(observation.warnings)
+    warnings: list[object] = list(observation.warnings)
+    if observation.accepted is not None:
+        in_the_way = what_is_there(observation.job.status, observation.accepted, judgement)
+        warnings = [*([in_the_way] if in_the_way else []), *warnings]
+    if warnings:
+        return _TRUE, "AcceptedWithWarnings", _joined(warnings)
     return _TRUE, "Accepted", ""
 
 

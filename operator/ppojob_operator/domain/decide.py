@@ -13,6 +13,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused, resting
+from ppojob_operator.domain.requested import wanted_point
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
 
@@ -77,4 +78,5 @@ def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement
         judgement,
         number=(status.attempt.number if status.attempt else 0) + 1,
         adjustments=status.adjustments,
+        target=wanted_point(status, accepted, judgement),
     )

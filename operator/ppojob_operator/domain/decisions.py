@@ -6,7 +6,7 @@ from datetime import timedelta
 from ppojob_contract.mailbox import Command
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
-from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint
+from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint, ResumeSource
 
 POLL = timedelta(seconds=10)
 
@@ -109,6 +109,8 @@ class StartAttempt:
     cluster: int
     head_uid: str
     resume: ResumePoint | None
+    source: ResumeSource | None = None
+    """What it begins from where the job has no checkpoint of its own."""
     adjustments: tuple[ParameterValue, ...] = ()
     data: DataPlanStatus = field(default_factory=DataPlanStatus)
 

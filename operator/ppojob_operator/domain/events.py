@@ -20,6 +20,7 @@ from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Trouble
 from ppojob_operator.domain.pause import HOW_TO_GO_ON, paused
 from ppojob_operator.domain.retention import never_deleted
+from ppojob_operator.domain.source import begins
 
 NORMAL, WARNING = "Normal", "Warning"
 
@@ -110,9 +111,7 @@ def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
     if after is None:
         return
     if before is None or before.number != after.number:
-        source = (
-            f"from step {after.resume.step} of attempt {after.resume.attempt}" if after.resume else "from the start"
-        )
+        source = begins(after)
         where = " in the running trainer" if after.path is RollbackPath.HOT else ""
         yield Event(
             type=NORMAL,

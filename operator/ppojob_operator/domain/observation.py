@@ -134,6 +134,8 @@ class Observation:
     clusters: tuple[RayClusterView, ...]
     jobs: tuple[RayJobView, ...]
     monitor: MonitorView
+    source_job: PPOJob | None = None
+    """The PPOJob that `spec.checkpoints.resumeFrom` names, as long as it matters and is there."""
     storage_bound: bool | None = None
     """Whether the claim exists (None: not looked at)."""
     leftover_pods: tuple[str, ...] = ()

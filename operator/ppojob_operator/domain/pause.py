@@ -8,7 +8,7 @@ from ppojob_operator.domain.decisions import Wait
 RESTING = "Suspended"
 """Reason of the wait."""
 
-HOW_TO_GO_ON = "to go on, set spec.suspend to true, mend what is wrong, then set it to false"
+HOW_TO_GO_ON = "to go on, mend what is wrong, then change spec.restart.nonce, or set spec.suspend to true and to false"
 
 
 def paused(status: PPOJobStatus) -> bool:

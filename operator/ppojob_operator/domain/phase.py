@@ -5,6 +5,7 @@ from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase
 from ppojob_operator.domain.decisions import Decision, Refuse, Settle, Wait
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import RESTING, paused, resting
+from ppojob_operator.domain.source import begins
 
 _BY_CAUSE = {
     IntentKind.ROLLBACK: Phase.ROLLING_BACK,
@@ -70,6 +71,6 @@ def summary(status: PPOJobStatus, decision: Decision) -> str:
         return ""
     if attempt.first_step is None:
         return f"attempt {attempt.number} is starting" + (
-            f" from step {attempt.resume.step} of attempt {attempt.resume.attempt}" if attempt.resume else ""
+            f" {begins(attempt)}" if attempt.resume or attempt.source else ""
         )
     return f"attempt {attempt.number} is training"

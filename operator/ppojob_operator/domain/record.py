@@ -29,6 +29,7 @@ from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.pace import median_step_seconds
 from ppojob_operator.domain.pause import paused, released
 from ppojob_operator.domain.phase import phase, summary
+from ppojob_operator.domain.requested import can_be_done
 from ppojob_operator.domain.targets import checkpoints, newest
 from ppojob_operator.domain.transitions import decided
 
@@ -57,7 +58,8 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         update["cluster_uid"] = cluster.uid
     if observation.accepted is not None:
         update["storage_path"] = _storage_path(observation.accepted)
-        if observation.accepted.spec.suspend and paused(status):
+        by_hand = observation.accepted.spec.suspend or can_be_done(status, observation.accepted, judgement)
+        if paused(status) and by_hand:
             status = status.model_copy(update={"paused_by": released(status.paused_by), "rollbacks_since_progress": 0})
     if observation.accepted is None or status.attempt is None or status.finished is not None:
         return status.model_copy(update=update)

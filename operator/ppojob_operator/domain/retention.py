@@ -13,6 +13,7 @@ Where the volume has no room for another checkpoint, only what a run could need 
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
@@ -23,9 +24,12 @@ from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.guards import guards_of, is_validation_metric
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.requested import wanted_point
 
 ALWAYS_CONFIRMED = 2
 """The monitor refuses to delete these too."""
+
+FREEING_DEADLINE = timedelta(seconds=60)
 
 ROOM = 1.25
 """Times the largest checkpoint: what must be free for the next one."""
@@ -84,9 +88,22 @@ def deletable(observation: Observation, judgement: Judgement, status: PPOJobStat
     kept = [item for item in judgement.checkpoints if item.ref not in half_saved]
     best = best_checkpoints(accepted.spec.checkpoints.keep_best, kept, observation.monitor.rows)
     damaged = _damaged(judgement, frozenset(state.confirmed))
-    needed = frozenset(_refs([*_in_use(status, judgement), *best, *damaged]))
+    wished = wanted_point(status, accepted, judgement)
+    needed = frozenset(_refs([*_in_use(status, judgement), *best, *damaged, *([wished] if wished else [])]))
     gone = dispensable(kept, needed, wanted)
     return (*sorted(half_saved - needed, key=_age), *gone)
+
+
+def must_free_space(observation: Observation, judgement: Judgement) -> bool:
+    """Whether an attempt had better wait until something is deleted: it could not even write its own files. Not for
+    ever: what the monitor will not delete does not keep a run from being tried.
+    """
+    status, state = observation.job.status, observation.monitor.state
+    if state is None or not almost_full(judgement.checkpoints or (), state.free_bytes):
+        return False
+    since = status.attempt.ended if status.attempt else None
+    patient = since is not None and observation.now - since < FREEING_DEADLINE
+    return patient and bool(deletable(observation, judgement, status))
 
 
 def never_deleted(items: Sequence[CheckpointStatus]) -> tuple[CheckpointStatus, ...]:

@@ -4,20 +4,23 @@ from collections.abc import Sequence
 
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
 from ppojob_operator.domain.data_plan import next_plan
-from ppojob_operator.domain.decisions import CreateCluster, Decision, StartAttempt
+from ppojob_operator.domain.decisions import CreateCluster, Decision, StartAttempt, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.parameters import in_force
 from ppojob_operator.domain.provision import (
+    SOON,
     cluster_needed,
     outdated,
     remove_everything,
     waiting_for_cluster,
     waiting_for_old_pods,
 )
-from ppojob_operator.domain.rollback import act_on_breach
-from ppojob_operator.domain.targets import restart_point
+from ppojob_operator.domain.retention import must_free_space
+from ppojob_operator.domain.rollback import act_on_breach, fail
+from ppojob_operator.domain.source import source
+from ppojob_operator.domain.targets import all_lost, resume_point
 
 
 def start(
@@ -31,8 +34,9 @@ def start(
 ) -> Decision:
     """The next act towards attempt `number`.
 
-    `target` is a rollback's checkpoint. Without one the attempt goes on from the newest trustworthy checkpoint, unless
-    the claim, now that it can be looked at, shows a breach that nobody saw: that comes first.
+    `target` is a rollback's checkpoint, or a person's choice. Without one the attempt goes on from the newest
+    trustworthy checkpoint, unless the claim, now that it can be looked at, shows a breach that nobody saw: that comes
+    first.
     """
     status = observation.job.status
     removal = remove_everything(observation) if outdated(observation, accepted) else None
@@ -47,13 +51,23 @@ def start(
     unseen = act_on_breach(observation, accepted, judgement) if target is None else None
     if unseen is not None:
         return unseen
+    resume = resume_point(status, judgement, target)
+    if resume is None and all_lost(observation, judgement):
+        message = "no checkpoint can be loaded any more (see status.checkpoints); training is not begun anew"
+        return fail(observation, "NoUsableCheckpoint", message)
+    if must_free_space(observation, judgement):
+        return Wait(reason="FreeingSpace", message="the volume is almost full: old checkpoints go first", requeue=SOON)
+    begin = source(observation, accepted)
+    if isinstance(begin, str):
+        return Wait(reason="SourceNotFound", message=begin)
     head = observation.ready_head(status.cluster_number)
     assert head is not None, "a cluster that is ready has a head"
     return StartAttempt(
         number=number,
         cluster=status.cluster_number,
         head_uid=head.uid,
-        resume=target or restart_point(status, judgement),
+        resume=resume,
+        source=begin,
         adjustments=in_force(accepted.spec, adjustments),
         data=next_plan(status, accepted),
     )

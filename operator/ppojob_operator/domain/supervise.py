@@ -13,8 +13,9 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.parameters import in_force
+from ppojob_operator.domain.requested import restart
 from ppojob_operator.domain.rollback import act_on_breach, fail
-from ppojob_operator.domain.targets import restart_point
+from ppojob_operator.domain.targets import UNLOADABLE, restart_point
 
 LOST_MONITOR = timedelta(minutes=5)
 """How long a monitor may be away when its RayJob has ended; another cluster then tells what the claim knows."""
@@ -33,6 +34,7 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
         or _lost(observation, accepted, judgement, attempt)
         or _driver_lost(observation, accepted, judgement, attempt)
         or _hung(observation, accepted, judgement, attempt)
+        or restart(observation, accepted, judgement)
         or _changed(observation, accepted, attempt)
         or _never_submitted(observation, accepted, attempt)
         or _wait(observation)
@@ -49,6 +51,8 @@ def _ended(
         return Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
     if outcome.exit_class is ExitClass.SUCCEEDED:
         return _succeeded(observation, accepted, outcome, attempt)
+    if outcome.unusable is not None:
+        return _without(observation, accepted, judgement, outcome.message)
     if outcome.exit_class is ExitClass.STOPPED:
         return _stopped(observation, accepted, judgement, outcome, attempt)
     if not outcome.exit_class.retryable:
@@ -80,6 +84,21 @@ def _stopped(
 def _head_deleting(observation: Observation, attempt: AttemptStatus) -> bool:
     cluster = observation.cluster(attempt.cluster)
     return cluster is not None and cluster.head is not None and cluster.head.deleting
+
+
+def _without(observation: Observation, accepted: AcceptedJob, judgement: Judgement, message: str) -> Decision:
+    """The checkpoint that was to be gone on from cannot be loaded: the one before. Each is tried once, so no limit."""
+    status = observation.job.status
+    return Begin(
+        intent=intent(
+            observation,
+            IntentKind.RESTART,
+            reason=UNLOADABLE,
+            message=f"{message}; the next attempt takes the checkpoint before",
+            resume=restart_point(status, judgement),
+            adjustments=in_force(accepted.spec, status.adjustments),
+        )
+    )
 
 
 def _succeeded(observation: Observation, accepted: AcceptedJob, outcome: Outcome, attempt: AttemptStatus) -> Decision:
@@ -190,6 +209,7 @@ def _never_submitted(observation: Observation, accepted: AcceptedJob, attempt: A
         cluster=attempt.cluster,
         head_uid=attempt.head_uid,
         resume=attempt.resume,
+        source=attempt.source,
         adjustments=in_force(accepted.spec, observation.job.status.adjustments),
         data=attempt.data,
     )

@@ -2,10 +2,15 @@
 
 import math
 
+from ppojob_contract.journal import CHECKPOINT_SAVED
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, CheckpointStatus, PPOJobStatus, ResumePoint
 from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.lineage import contains, lineage
+from ppojob_operator.domain.observation import Observation
+
+UNLOADABLE = "CheckpointUnusable"
+"""Reason of a restart for which nothing but the checkpoint is to blame."""
 
 
 def checkpoints(status: PPOJobStatus, judgement: Judgement) -> list[CheckpointStatus]:
@@ -41,6 +46,31 @@ def newest(
 def restart_point(status: PPOJobStatus, judgement: Judgement) -> ResumePoint | None:
     """Where a run that did not go bad goes on: its newest whole checkpoint, proven or not, but not a suspect one."""
     return newest(status, judgement, CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE)
+
+
+def resume_point(status: PPOJobStatus, judgement: Judgement, target: ResumePoint | None) -> ResumePoint | None:
+    """Where the next attempt begins: at a rollback's `target` or, where it was lost since, the Confirmed one before."""
+    if target is None:
+        return restart_point(status, judgement)
+    found = [
+        item for item in checkpoints(status, judgement) if (item.attempt, item.step) == (target.attempt, target.step)
+    ]
+    if any(item.phase is not CheckpointPhase.UNUSABLE for item in found):
+        return target
+    return newest(status, judgement, CheckpointPhase.CONFIRMED, before=target.step)
+
+
+def all_lost(observation: Observation, judgement: Judgement) -> bool:
+    """Whether there were checkpoints to go on from and none can be loaded: beginning anew would throw the run away."""
+    status = observation.job.status
+    segments = lineage(status)
+    if status.attempt is not None and status.attempt.resume is not None:
+        return True
+    known = (item for item in checkpoints(status, judgement) if contains(segments, item.attempt, item.step))
+    if any(item.phase is not CheckpointPhase.UNUSABLE for item in known):
+        return False
+    rows = observation.monitor.rows
+    return any(row.event == CHECKPOINT_SAVED for segment in segments for row in rows.get(segment.attempt, ()))
 
 
 def rollback_target(

@@ -28,6 +28,8 @@ from ppojob_operator.domain.decisions import (
 )
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.requested import REQUESTED, observed
+from ppojob_operator.domain.targets import UNLOADABLE
 
 MAX_HISTORY = 20
 
@@ -96,7 +98,9 @@ def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
             step=new.step,
             since=new.since,
         )
-    if new.kind is IntentKind.RESTART:
+    if new.reason == REQUESTED:  # a person has seen what went wrong before
+        update |= {"rollbacks_since_progress": 0, "restarts_since_progress": 0}
+    if new.kind is IntentKind.RESTART and new.reason != UNLOADABLE:
         step = status.attempt.last_step or 0 if status.attempt else 0
         before = 0 if step > status.restart_mark else status.restarts_since_progress
         update |= {
@@ -190,6 +194,7 @@ def _switched(observation: Observation, status: PPOJobStatus, number: int) -> PP
         head_uid=before.head_uid,
         cause=current.kind,
         resume=current.resume,
+        source=before.source,
         training_hash=before.training_hash,
         data_hash=before.data_hash,
         data=current.data,
@@ -211,11 +216,14 @@ def _started(observation: Observation, status: PPOJobStatus, decision: StartAtte
         head_uid=decision.head_uid,
         cause=status.intent.kind if status.intent else None,
         resume=decision.resume,
+        source=decision.source,
         training_hash=observation.accepted.training_hash,
         data_hash=observation.accepted.data_hash,
         data=decision.data,
         created=observation.now,
     )
+    nonce = observed(status, observation.accepted, decision.resume)
+    status = status.model_copy(update={"observed_restart_nonce": nonce})
     return _begun_attempt(status, attempt, decision.adjustments)
 
 

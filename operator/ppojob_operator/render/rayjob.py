@@ -9,7 +9,7 @@ from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
 from ppojob_operator.api.v1alpha1.reward import RewardTerm
-from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
+from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.render import names, objects, pods, verl
@@ -24,13 +24,14 @@ def render_attempt(
     cluster_number: int,
     attempt: int,
     resume: ResumePoint | None,
+    source: ResumeSource | None = None,
     adjustments: Sequence[ParameterValue],
     data: DataPlan = NOTHING_LEFT_OUT,
 ) -> dict[str, Any]:
     """`<base>-a<attempt>`, to be created once."""
     base = names.base(job.name, job.uid)
     name = names.job_name(base, attempt)
-    config = attempt_config(job, attempt=attempt, resume=resume, adjustments=adjustments, data=data)
+    config = attempt_config(job, attempt=attempt, resume=resume, source=source, adjustments=adjustments, data=data)
     return {
         "apiVersion": API_VERSION,
         "kind": "RayJob",
@@ -53,12 +54,12 @@ def attempt_config(
     *,
     attempt: int,
     resume: ResumePoint | None,
+    source: ResumeSource | None = None,
     adjustments: Sequence[ParameterValue],
     data: DataPlan = NOTHING_LEFT_OUT,
 ) -> AttemptConfig:
     """All that the trainer is told."""
     spec = job.spec
-    checkpoint = CheckpointRef(attempt=resume.attempt, step=resume.step) if resume else None
     return AttemptConfig(
         namespace=job.namespace,
         name=job.name,
@@ -73,7 +74,7 @@ def attempt_config(
         devices_per_node=spec.cluster.devices_per_node,
         nodes=spec.cluster.nodes,
         settings={item.parameter.value: item.value for item in adjustments},
-        resume=Resume(checkpoint=checkpoint) if checkpoint else None,
+        resume=_resume(resume, source),
         data=data,
         samples=SampleSettings(
             every_steps=spec.samples.train_every_steps,
@@ -84,6 +85,16 @@ def attempt_config(
         startup_timeout_seconds=spec.failure_policy.startup_timeout_seconds,
         step_timeout_seconds=spec.failure_policy.step_timeout_seconds,
     )
+
+
+def _resume(resume: ResumePoint | None, source: ResumeSource | None) -> Resume | None:
+    """A checkpoint of the job's own comes before what the job began from."""
+    if resume is not None:
+        return Resume(checkpoint=CheckpointRef(attempt=resume.attempt, step=resume.step))
+    if source is None:
+        return None
+    elsewhere = CheckpointRef(attempt=0, step=source.step)
+    return Resume(checkpoint=elsewhere, weights_only=source.weights_only, folder=source.path)
 
 
 def _term(term: RewardTerm) -> dict[str, Any]:

@@ -35,6 +35,23 @@ def test_checkpoints_that_are_never_validated_are_told_of(validate: int, told: s
     assert warned is None if told is None else told in (warned or "")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({}, ""),
+        ({"job": "a", "path": "/ppojob/storage/global_step_5"}, ""),
+        ({"path": "/ppojob/storage/global_step_5", "step": 5}, ".step"),
+        ({"path": "global_step_5"}, ".path"),
+        ({"path": "/ppojob/storage/run/latest"}, ".path"),
+        ({"path": "/ppojob/storage/../secret/global_step_5"}, ".path"),
+        ({"job": "No_Name"}, ".job"),
+    ],
+)
+def test_a_job_begins_from_one_checkpoint(wrong: dict[str, Any], field: str) -> None:
+    problems, _ = judged(resumeFrom=wrong)
+    assert list(problems) == [f"spec.checkpoints.resumeFrom{field}"]
+
+
 @pytest.mark.parametrize("wrong", [{"keepLast": 1}, {"keepBest": {"count": 0}}, {"keepBest": {"goal": "Best"}}])
 def test_numbers_and_words_out_of_range(wrong: dict[str, Any]) -> None:
     problems, _ = judged(**wrong)

@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
-from tests.support.builders import raw_guardrail, raw_spec
+from tests.support.builders import NOW, raw_guardrail, raw_spec
 from tests.support.drive import Drive
-from tests.support.scripts import GOOD, healthy, runs_away
-from tests.support.world import World
+from tests.support.scripts import GOOD, fails, healthy, runs_away
+from tests.support.world import NO_MANIFEST, World
 from tests.unit.controller.test_story import GUARDED, conditions, reasons
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef
+from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import Deletion, Refusal, StepRow
 
 LONG = raw_spec()["training"] | {"totalSteps": 100}
@@ -130,6 +131,28 @@ async def test_on_a_volume_that_is_almost_full_less_is_kept():
     assert set(counts) <= {2, 3}, "two Confirmed ones, and one to be proven"
 
 
+@pytest.mark.parametrize("refused", [False, True])
+async def test_space_is_freed_before_the_next_attempt(refused):
+    drive = Drive(World(fails({1}, 13, ExitClass.STORAGE_ERROR), spec=raw_spec(training=LONG)))
+    await drive.until(lambda world: world.attempts.get(1) is not None and world.attempts[1].outcome is not None)
+    half = CheckpointRef(attempt=1, step=13)
+    drive.world.checkpoints[half] = NO_MANIFEST
+    drive.world.free_bytes = 0
+    if refused:
+        drive.reconciler.actor.monitor.delete_checkpoints = _refuse
+    world = await drive.until(lambda world: 2 in world.attempts)
+    assert (half in world.checkpoints) is refused
+    assert CheckpointRef(attempt=1, step=10) in world.checkpoints
+    assert (world.now - NOW).total_seconds() < 150, "a monitor that refuses does not keep a run for ever"
+    if not refused:
+        (begun,) = [what for what in world.effects if what.startswith("create RayJob") and what.endswith("a2")]
+        assert world.effects.index("delete checkpoints") < world.effects.index(begun)
+
+
+async def _refuse(_endpoint, checkpoints):
+    return Deletion(deleted=(), refused=tuple(Refusal(ref=ref, reason="no") for ref in checkpoints))
+
+
 async def test_the_best_checkpoint_stays():
     spec = raw_spec(
         training=LONG | {"validateEverySteps": 5},
@@ -158,9 +181,9 @@ async def test_what_the_monitor_refuses_is_not_asked_for_all_the_time():
     world = drive.world
     asked = []
 
-    async def refuse(_endpoint, checkpoints):
+    async def refuse(endpoint, checkpoints):
         asked.append(world.now)
-        return Deletion(deleted=(), refused=tuple(Refusal(ref=ref, reason="no") for ref in checkpoints))
+        return await _refuse(endpoint, checkpoints)
 
     drive.reconciler.actor.monitor.delete_checkpoints = refuse
     await drive.to_the_end()

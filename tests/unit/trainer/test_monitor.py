@@ -1,5 +1,6 @@
 import asyncio
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -108,6 +109,18 @@ async def test_checkpoints(client: Client, job: JobLayout, tmp_path: Path) -> No
     _, cut, dead = (await state(client)).checkpoints
     assert cut.problem == "data.pt has 1 bytes instead of 8"
     assert not dead.saving
+
+
+async def test_a_checkpoint_that_an_attempt_could_not_load(client: Client, job: JobLayout) -> None:
+    folder, _ = sealed_checkpoint(started(job, 1), 1, 5)
+    second = started(job, 2)
+    failed = CheckpointRef(attempt=1, step=5)
+    AttemptFiles(second).finish(Outcome(exit_class=ExitClass.STORAGE_ERROR, message="cut off", step=5, unusable=failed))
+    (found,) = (await state(client)).checkpoints
+    assert found.problem == "attempt 2 could not load it: cut off"
+    later = second.outcome.stat().st_mtime + 1
+    os.utime(folder / "manifest.json", (later, later))  # a person has mended it
+    assert (await state(client)).checkpoints[0].complete
 
 
 async def test_a_foreign_manifest_is_a_problem_not_a_failure(client: Client, job: JobLayout) -> None:

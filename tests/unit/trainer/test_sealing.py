@@ -1,3 +1,4 @@
+import pickle
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,8 @@ from tests.unit.trainer.builders import checkpoint, sealed_checkpoint
 
 from ppojob_contract.layout import JobLayout
 from ppojob_trainer import sealing
-from ppojob_trainer.errors import StorageError
+from ppojob_trainer.classification import unloadable
+from ppojob_trainer.errors import CheckpointError, ConfigError, StorageError
 
 
 @pytest.fixture
@@ -52,6 +54,31 @@ def damage_no_manifest(folder: Path) -> str:
 def test_damage_is_named(folder: Path, damage) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(StorageError, match=damage(folder)):
         sealing.verified(folder)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("PytorchStreamReader failed reading zip archive"), KeyError("lr"), EOFError()]
+)
+def test_what_fails_while_loading_is_the_checkpoints_fault(folder: Path, error: Exception) -> None:
+    with pytest.raises(CheckpointError, match=r"global_step_5: cannot be loaded") as caught, sealing.loading(folder):
+        raise error
+    assert unloadable(pickle.loads(pickle.dumps(caught.value))) == str(folder)  # noqa: S301 (as Ray hands it on)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("CUDA out of memory"), RuntimeError("NCCL error in"), ConfigError("2 devices, not 1")]
+)
+def test_what_has_another_cause_is_not(folder: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, sealing.loading(folder):
+        raise error
+    assert unloadable(caught.value) is None
+
+
+def test_only_the_jobs_own_checkpoints_are_located(tmp_path: Path) -> None:
+    job = JobLayout(tmp_path / "job")
+    assert job.locate(job.attempt(12).checkpoint(5)) == (12, 5)
+    assert job.locate(JobLayout(tmp_path / "other").attempt(1).checkpoint(5)) is None
+    assert job.locate(tmp_path / "job" / "export") is None
 
 
 def test_an_unsealed_checkpoint_is_no_target(tmp_path: Path) -> None:

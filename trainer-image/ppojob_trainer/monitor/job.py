@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.layout import AttemptLayout, JobLayout
 from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
+from ppojob_contract.manifest import NAME as MANIFEST
 from ppojob_contract.outcomes import Outcome
 from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow
 from ppojob_trainer import datasets, locks
@@ -79,7 +80,28 @@ class Job:
     def checkpoints(self, lock: LockState) -> tuple[CheckpointState, ...]:
         newest = max(self.layout.attempts(), default=None)
         alive = newest is not None and lock is LockState.HELD and not self.layout.attempt(newest).outcome.exists()
-        return self._scanner.scan(self.layout, newest if alive else None)
+        found = self._scanner.scan(self.layout, newest if alive else None)
+        failed = self._failed_loads()
+        return tuple(
+            replace(item, problem=failed[item.ref]) if item.complete and item.ref in failed else item for item in found
+        )
+
+    def _failed_loads(self) -> dict[CheckpointRef, str]:
+        """Checkpoints that look whole and were not: an attempt ended at loading them. One whose manifest was touched
+        since then has been mended.
+        """
+        failed = {}
+        for number in self.layout.attempts():
+            layout = self.layout.attempt(number)
+            value = read_json(layout.outcome)
+            outcome = Outcome.from_json(value) if value else None
+            if outcome and outcome.unusable and not self._mended(outcome.unusable, layout):
+                failed[outcome.unusable] = f"attempt {number} could not load it: {outcome.message}"
+        return failed
+
+    def _mended(self, ref: CheckpointRef, attempt: AttemptLayout) -> bool:
+        manifest = self.layout.attempt(ref.attempt).checkpoint(ref.step) / MANIFEST
+        return manifest.exists() and manifest.stat().st_mtime > attempt.outcome.stat().st_mtime
 
     def confirmed(self) -> tuple[CheckpointRef, ...]:
         value = read_json(self.layout.confirmed) or {}

@@ -100,6 +100,10 @@ class KubernetesCluster:
         self._store.put(PPO_JOB, answer.body)
         return PPOJob.from_object(answer.body)
 
+    async def find_job(self, namespace: str, name: str) -> PPOJob | None:
+        answer = await self._api.get(PPO_JOB.path(namespace, name))
+        return PPOJob.from_object(answer.body) if answer.found else None
+
     async def write_status(self, job: PPOJob, status: dict[str, Any]) -> PPOJob:
         body = {
             "apiVersion": PPO_JOB.api_version,

@@ -1,11 +1,24 @@
-"""`PPOJob.spec.checkpoints`: when to save, when to trust, what to keep."""
+"""`PPOJob.spec.checkpoints` and `.restart`: when to save, when to trust, what to keep, where to go on from."""
 
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from ppojob_operator.api.v1alpha1.base import Count, Model
+from ppojob_operator.api.v1alpha1.base import Count, Model, ObjectName, Whole, rules
+
+VerlFolder = Annotated[str, Field(max_length=1024, pattern=r"^(/[A-Za-z0-9][-._A-Za-z0-9]*)*/global_step_[0-9]+$")]
+
+
+class Restart(Model):
+    """Another attempt, because a person wants one."""
+
+    nonce: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="Another value than before stops the attempt, which saves, and begins the next"
+    )
+    from_step: Whole | None = Field(
+        default=None, description="From the checkpoint of exactly this step; default: the newest that can be trusted"
+    )
 
 
 class Goal(StrEnum):
@@ -26,6 +39,24 @@ class KeepBest(Model):
     count: Annotated[int, Field(ge=1, le=20)] = Field(default=1, description="How many stay")
 
 
+class ResumeFrom(Model):
+    """A checkpoint that a new job begins from; of the same model, on the same claim."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("has(self.job) != has(self.path)", "set exactly one of job and path"),
+            ("!has(self.step) || has(self.job)", "step goes with job; a path names its step", ".step"),
+        )
+    )
+    job: ObjectName | None = Field(default=None, description="PPOJob of the same namespace: its newest Confirmed one")
+    step: Whole | None = Field(default=None, description="Of that job, exactly this step's, Confirmed or not")
+    path: VerlFolder | None = Field(
+        default=None,
+        description="Folder global_step_N in the trainer's pods (the claim is at /ppojob/storage), of a PPOJob or verl",
+    )
+    weights_only: bool = Field(default=False, description="Only weights: steps, optimizer and data begin anew")
+
+
 class Checkpoints(Model):
     """When to save, when to trust and what to keep."""
 
@@ -36,5 +67,8 @@ class Checkpoints(Model):
     keep_last: Annotated[int, Field(ge=2, le=1000)] = Field(
         default=3,
         description="Newest Confirmed checkpoints to keep; those not yet proven come on top (docs/checkpoints.md)",
+    )
+    resume_from: ResumeFrom | None = Field(
+        default=None, description="What the job begins from; without effect once it has begun"
     )
     keep_best: KeepBest | None = Field(default=None, description="Confirmed ones to keep beside the newest")

@@ -18,7 +18,7 @@ from ppojob_operator.api.v1alpha1.base import (
     list_map,
     rules,
 )
-from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints
+from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints, Restart
 from ppojob_operator.api.v1alpha1.guardrails import Guardrails, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import Reward
 from ppojob_operator.api.v1alpha1.samples import Samples
@@ -247,6 +247,7 @@ class PPOJobSpec(Model):
         )
     )
     suspend: bool = Field(default=False, description="Save, stop and give the devices back; false again resumes")
+    restart: Restart | None = Field(default=None, description="Another attempt by hand, also of a job that was paused")
     graceful_stop_seconds: Seconds = Field(default=300, description="For finishing a step and saving before a stop")
     ttl_seconds_after_finished: Whole | None = Field(
         default=None, description="Delete the PPOJob so long after its end; its files stay"

@@ -111,6 +111,15 @@ class Intent(StatusModel):
     data: DataPlanStatus = Field(default_factory=DataPlanStatus, description="Of the next attempt, where a rollback")
 
 
+class ResumeSource(StatusModel):
+    """A checkpoint that is not the job's own."""
+
+    path: Annotated[str, Field(max_length=2048)] = Field(description="In the trainer's pods")
+    step: int
+    weights_only: bool = False
+    job: str | None = Field(default=None, description="The PPOJob that made it, where the spec named one")
+
+
 class AttemptStatus(StatusModel):
     """The attempt that runs, or ran last."""
 
@@ -119,6 +128,7 @@ class AttemptStatus(StatusModel):
     head_uid: str | None = Field(default=None, description="The head pod it was started on")
     cause: IntentKind | None = Field(default=None, description="What the attempt before it was ended for")
     resume: ResumePoint | None = None
+    source: ResumeSource | None = Field(default=None, description="What the job began from, by resumeFrom")
     training_hash: str = ""
     data_hash: str = Field(default="", description="Of what the order of the prompts follows from")
     data: DataPlanStatus = Field(default_factory=DataPlanStatus, description="Which prompts it gets")
@@ -260,7 +270,7 @@ class PausedBy(StatusModel):
     attempt: int = Field(description="The one that was paused; what it breached is not acted on again")
     step: int
     since: datetime
-    released: bool = Field(default=False, description="A person has gone on: spec.suspend was true since")
+    released: bool = Field(default=False, description="A person has gone on, by spec.suspend or spec.restart")
 
 
 class RollbackMark(StatusModel):
@@ -281,6 +291,7 @@ class PPOJobStatus(StatusModel):
     """Written on every transition, otherwise at most every 30 seconds."""
 
     observed_generation: int = 0
+    observed_restart_nonce: str | None = Field(default=None, description="The last spec.restart that was fulfilled")
     phase: Phase = Phase.PENDING
     message: Annotated[str, Field(max_length=4096)] = ""
     conditions: Annotated[list[StatusCondition], Field(max_length=16, json_schema_extra=list_map("type"))] = Field(
