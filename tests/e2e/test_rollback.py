@@ -1,5 +1,6 @@
 """The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside."""
 
+import copy
 import itertools
 import json
 from datetime import datetime
@@ -40,6 +41,7 @@ def test_rollback(rollback: Run) -> None:
     _check_retention(rollback, target["step"])
     _check_data(rollback, target["step"], status)
     _check_story(rollback)
+    _check_heir(rollback)
 
 
 def _check_handover(run: Run) -> None:
@@ -145,6 +147,25 @@ def _check_prometheus(run: Run, target: int) -> None:
     query = f'ppojob_checkpoint_step{{{labels},state="Confirmed"}}[20m]'
     confirmed = run.kube.prometheus("query", query=query)["result"]
     assert str(target) in {value for series in confirmed for _, value in series["values"]}
+
+
+def _check_heir(run: Run) -> None:
+    """A second job on the same claim goes on from the first one's newest confirmed checkpoint."""
+    job = copy.deepcopy(next(item for item in run.objects if item["kind"] == "PPOJob"))
+    total = run.spec["training"]["totalSteps"]
+    job["metadata"]["name"] = "heir"
+    job["spec"]["training"]["totalSteps"] = total + 3
+    job["spec"]["checkpoints"]["resumeFrom"] = {"job": run.name}
+    heir = Run(run.kube, run.namespace, "heir", (job,))
+    heir.apply()
+    status = heir.wait_for_end()
+    newest = run.layout.attempt(2).checkpoint(total)
+    assert status["phase"] == "Succeeded"
+    source = status["attempt"]["source"]
+    assert (source["job"], source["step"]) == (run.name, total)
+    assert source["path"].endswith(str(newest.relative_to(run.layout.root.parent)))
+    assert [row.step for row in heir.journal(1) if row.kind is RowKind.STEP] == [total + 1, total + 2, total + 3]
+    assert problems(newest, Manifest.from_json(read_json(newest / NAME))) == [], "the first job's files are untouched"
 
 
 def _check_story(run: Run) -> None:
