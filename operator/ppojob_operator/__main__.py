@@ -15,6 +15,7 @@ import kopf
 from ppojob_operator import logs, settings
 from ppojob_operator.adapters.kubernetes import Api, KubernetesCluster, KubernetesLease, Store, load_configuration
 from ppojob_operator.adapters.monitor import HttpMonitor
+from ppojob_operator.adapters.prometheus import HttpPrometheus
 from ppojob_operator.api.v1alpha1.spec import Device
 from ppojob_operator.controller import handlers
 from ppojob_operator.controller.act import Actor
@@ -45,6 +46,7 @@ class Parts:
     store: Store
     cluster: KubernetesCluster
     monitor: HttpMonitor
+    metrics: HttpPrometheus | None
     leadership: Leadership
     workers: Workers
 
@@ -58,7 +60,10 @@ def wire(chosen: Settings, api: Api, telemetry: Telemetry) -> Parts:
     leadership = Leadership(lease, chosen.identity)
     api.may_write = lambda: leadership.valid
     imageless = frozenset(Device) - chosen.trainer_images.keys()
-    observer = Observer(cluster, monitor, lambda: datetime.now(UTC), imageless)
+    metrics = None
+    if chosen.prometheus_url:
+        metrics = HttpPrometheus(chosen.prometheus_url, interval_seconds=chosen.prometheus_interval_seconds)
+    observer = Observer(cluster, monitor, lambda: datetime.now(UTC), imageless, metrics)
     render = RenderSettings(
         images=chosen.trainer_images,
         image_pull_policy=chosen.image_pull_policy,
@@ -78,6 +83,7 @@ def wire(chosen: Settings, api: Api, telemetry: Telemetry) -> Parts:
         store=store,
         cluster=cluster,
         monitor=monitor,
+        metrics=metrics,
         leadership=leadership,
         workers=Workers(reconciler, long_poll_seconds=chosen.monitor_wait_seconds),
     )
@@ -105,6 +111,8 @@ async def serve(chosen: Settings) -> int:
         await asyncio.gather(leading, return_exceptions=True)
         await server.close()
         await parts.monitor.close()
+        if parts.metrics is not None:
+            await parts.metrics.close()
         await parts.api.close()
 
 

@@ -21,5 +21,13 @@ class MonitorRefused(PPOJobError):
     """The monitor answered that it will not do this."""
 
 
+class QueryUnavailable(PPOJobError):
+    """Prometheus could not be reached or gave no usable answer."""
+
+
+class QueryRefused(PPOJobError):
+    """Prometheus answered that it cannot carry this query out."""
+
+
 class LeadershipLost(PPOJobError):
     """Another operator holds the Lease: this one must stop at once."""

@@ -1,6 +1,6 @@
 """What the controller needs of the world. Adapters implement these; tests have fakes of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -103,6 +103,20 @@ class Monitor(Protocol):
 
     async def delete_checkpoints(self, endpoint: Endpoint, checkpoints: Sequence[CheckpointRef]) -> Deletion:
         """Deletes those that a run cannot need, by what the monitor sees on the disk; says which it refused."""
+
+
+class Metrics(Protocol):
+    """Prometheus. Methods raise `QueryUnavailable`, or `QueryRefused` where the query is at fault."""
+
+    @property
+    def interval_seconds(self) -> float:
+        """The scrape interval: no query is finer than that."""
+
+    async def values(self, query: str, first: int, last: int) -> Mapping[int, float]:
+        """The query at each multiple of the interval from the `first` to the `last`, by its number.
+
+        Left out where it has no value, several, or NaN then, and where its newest sample is older than two intervals.
+        """
 
 
 class Clock(Protocol):

@@ -51,6 +51,8 @@ class Settings:
     status_interval_seconds: float
     monitor_wait_seconds: float
     resync_seconds: float
+    prometheus_url: str
+    prometheus_interval_seconds: float
     scrape_annotations: bool
 
     @property
@@ -89,6 +91,12 @@ def _text(value: str) -> str:
 def _name(value: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
         raise ValueError("is no Kubernetes name (lower case letters, digits and '-', at most 63)")
+    return value
+
+
+def _url(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        raise ValueError("is no address like http://prometheus:9090")
     return value
 
 
@@ -145,6 +153,8 @@ OPTIONS: Final = (
     _Option("identity", "", _text, "name in the Lease, unique to the pod; default: host name and process"),
     _Option("status_interval_seconds", "30", _seconds(1, 3600), "age at which figures in a job's status are renewed"),
     _Option("monitor_wait_seconds", "25", _seconds(0, 60), "how long a monitor may wait for a step before it answers"),
+    _Option("prometheus_url", "", _url, "address of Prometheus for guardrails with promql; none: these are refused"),
+    _Option("prometheus_interval_seconds", "30", _seconds(1, 600), "its scrape interval of the jobs' monitors"),
     _Option("resync_seconds", "300", _seconds(10, 86400), "time between two full lists that correct the watches"),
     _Option("scrape_annotations", "false", _flag, "true: head pods of jobs carry prometheus.io annotations"),
 )

@@ -10,6 +10,7 @@ from ppojob_operator.controller.act import Actor
 from ppojob_operator.controller.observe import Observer
 from ppojob_operator.controller.reconcile import AT_ONCE, Course, Reconciler
 from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorUnavailable
+from ppojob_operator.ports import Metrics
 from ppojob_operator.render.settings import RenderSettings
 from ppojob_operator.telemetry import Telemetry
 
@@ -19,8 +20,9 @@ MAX_PASSES = 5000
 class Drive:
     """An operator and the world it works on."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, metrics: Metrics | None = None) -> None:
         self.world = world
+        self.metrics = metrics
         self.crashes = 0
         self.began = world.now
         self._start()
@@ -28,7 +30,7 @@ class Drive:
     def _start(self) -> None:
         world = self.world
         cluster, monitor = FakeClusterPort(world), FakeMonitorPort(world)
-        observer = Observer(cluster, monitor, world.clock)
+        observer = Observer(cluster, monitor, world.clock, metrics=self.metrics)
         self.reconciler = Reconciler(
             cluster=cluster,
             observer=observer,

@@ -78,10 +78,12 @@ class Kube:
             "image.tag": tag,
             "trainer.images.cpu": trainer,
             "statusIntervalSeconds": "1",
+            "prometheus.url": addons.prometheus_url(self.kubectl),
+            "prometheus.intervalSeconds": "2",
             **(values or {}),
         }
         # As strings where the schema wants strings: a tag that is a hash can be all digits.
-        numbers = {"statusIntervalSeconds", "replicas"}
+        numbers = {"statusIntervalSeconds", "replicas", "prometheus.intervalSeconds"}
         flags = ((("--set" if key in numbers else "--set-string"), f"{key}={value}") for key, value in chosen.items())
         settings = [part for flag in flags for part in flag]
         self.helm(

@@ -13,6 +13,7 @@ from ppojob_operator.codegen.monitoring.dashboards import DASHBOARDS
 from ppojob_operator.codegen.monitoring.grafana import to_json
 from ppojob_operator.codegen.monitoring.reference import alerts_page
 from ppojob_operator.codegen.monitoring.rule_file import rule_groups
+from ppojob_operator.codegen.presets import presets_page
 from ppojob_operator.codegen.reference import fields_page, figures_page, metrics_page, permissions_page
 from ppojob_operator.codegen.schema import UnsupportedSchema
 
@@ -49,6 +50,7 @@ def generated() -> dict[str, str]:
         "docs/fields.md": fields_page(root),
         "docs/figures.md": figures_page(),
         "docs/metrics.md": metrics_page(),
+        "docs/presets.md": presets_page(),
         "docs/permissions.md": permissions_page(),
         CHART_README: chart.readme(
             (REPOSITORY / CHART_README).read_text(encoding="utf-8"),

@@ -12,14 +12,16 @@ from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
+from ppojob_operator.controller.asking import Asked, ask
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.guardrails.guards import guards_of
+from ppojob_operator.domain.guardrails.queries import Queries
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
 from ppojob_operator.domain.source import needs_source
 from ppojob_operator.errors import MonitorUnavailable
-from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Monitor
+from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Metrics, Monitor
 from ppojob_operator.render import names
 
 Acceptance = tuple[AcceptedJob | None, tuple[Problem, ...], tuple[Problem, ...]]
@@ -45,6 +47,7 @@ class Memory:
     """When the monitor answered last; before the first answer, when it was first asked."""
     acceptance: tuple[int, Acceptance] | None = None
     """By generation."""
+    asked: Asked = field(default_factory=Asked)
     watch: WatchPoint | None = None
     """Where the next row is expected; None while none can come."""
 
@@ -58,6 +61,7 @@ class Observer:
     clock: Clock
     imageless: frozenset[Device] = frozenset()
     """Devices for which this installation has no trainer image."""
+    metrics: Metrics | None = None
 
     async def observe(self, job: PPOJob, memory: Memory) -> Observation:
         """Raises `ClusterUnavailable`; a monitor that does not answer is part of what is observed."""
@@ -81,6 +85,7 @@ class Observer:
             jobs=tuple(jobs),
             monitor=monitor,
             source_job=source,
+            queries=await self._ask(accepted, memory),
             storage_bound=bound,
             leftover_pods=tuple(await self.cluster.leftover_pods(key)),
         )
@@ -97,7 +102,7 @@ class Observer:
     async def _accept(self, job: PPOJob, memory: Memory) -> Acceptance:
         """Judged once for each generation: parsing and hashing a spec costs more than the rest of a quiet pass."""
         if memory.acceptance is None or memory.acceptance[0] != job.generation:
-            accepted, problems, warnings = accept(job, imageless=self.imageless)
+            accepted, problems, warnings = accept(job, imageless=self.imageless, prometheus=self.metrics is not None)
             if accepted is None:
                 accepted = await self._governing(job)
             memory.acceptance = (job.generation, (accepted, problems, warnings))
@@ -113,6 +118,11 @@ class Observer:
         # Suspending must work whatever else is wrong with an edit.
         spec = spec.model_copy(update={"suspend": job.raw_spec.get("suspend") is True})
         return AcceptedJob(namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec)
+
+    async def _ask(self, accepted: AcceptedJob | None, memory: Memory) -> Queries | None:
+        if self.metrics is None or accepted is None:
+            return None
+        return await ask(self.metrics, queries_of(accepted.spec), memory.rows, memory.asked, self.clock())
 
     async def _look_inside(
         self, job: PPOJob, accepted: AcceptedJob | None, key: Key, current: RayClusterView | None, memory: Memory
@@ -168,6 +178,12 @@ def metrics_of(spec: PPOJobSpec) -> tuple[str, ...]:
     best = spec.checkpoints.keep_best
     guarded = (condition.metric for guard in guards_of(spec) for condition in guard.conditions if condition.metric)
     return tuple(sorted({*ALWAYS_READ, *guarded, *([best.metric] if best else [])}))
+
+
+def queries_of(spec: PPOJobSpec) -> tuple[str, ...]:
+    """What to ask Prometheus for."""
+    found = (condition.promql for guard in guards_of(spec) for condition in guard.conditions if condition.promql)
+    return tuple(dict.fromkeys(found))
 
 
 def _current(job: PPOJob, clusters: Sequence[RayClusterView]) -> RayClusterView | None:

@@ -12,6 +12,7 @@ from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.episodes import Assessment, Breach, first_breach, first_rollback
 from ppojob_operator.domain.guardrails.fold import Judged, judge_rows
 from ppojob_operator.domain.guardrails.guards import guards_of
+from ppojob_operator.domain.guardrails.readings import no_queries
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import along, lineage
 from ppojob_operator.domain.observation import Observation, Reach
@@ -53,8 +54,13 @@ def judge(observation: Observation) -> Judgement:
         checkpoints=_checkpoints(observation, judged, state),
         attempt_state=state,
         last_row=next((row for row in reversed(rows) if row.kind is RowKind.STEP), None),
-        everything_judged=state is not None and len(rows) >= state.rows and not judged.pending,
+        everything_judged=state is not None and len(rows) >= state.rows and not _unasked(observation, judged),
     )
+
+
+def _unasked(observation: Observation, judged: Judged) -> bool:
+    """Whether Prometheus may still say something about rows that are there."""
+    return judged.pending and observation.queries is not None and not observation.queries.given_up
 
 
 def _judge_rows(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus) -> Judged:
@@ -64,6 +70,7 @@ def _judge_rows(observation: Observation, accepted: AcceptedJob, attempt: Attemp
         along(lineage(observation.job.status), observation.monitor.rows),
         attempt=attempt.number,
         window=window(spec),
+        results=no_queries if observation.queries is None else observation.queries.at,
         grace_through=0 if resume is None else resume.step + spec.rollback.grace_steps,
     )
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
+from ppojob_operator.domain.guardrails.queries import Queries
 from ppojob_operator.domain.job import AcceptedJob
 
 
@@ -136,6 +137,8 @@ class Observation:
     monitor: MonitorView
     source_job: PPOJob | None = None
     """The PPOJob that `spec.checkpoints.resumeFrom` names, as long as it matters and is there."""
+    queries: Queries | None = None
+    """What Prometheus has said of guardrails' queries; None where there is none to ask."""
     storage_bound: bool | None = None
     """Whether the claim exists (None: not looked at)."""
     leftover_pods: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
     if judgement.last_row is not None or attempt.first_step is None or silent(observation.monitor):
         unseen = silent(observation.monitor) and attempt.ended is None and attempt.first_step is not None
         silence = f"no figures: {observation.monitor.message}" if unseen else ""
-        update["guardrails"] = [guardrail_status(item, silence) for item in judgement.assessments]
+        update["guardrails"] = [guardrail_status(item, observation.queries, silence) for item in judgement.assessments]
     if judgement.last_row is not None:
         rows = observation.monitor.rows.get(attempt.number, ())
         update["evaluated_through"] = EvaluatedThrough(attempt=attempt.number, step=judgement.last_row.step)

@@ -16,7 +16,7 @@ from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase
 from ppojob_operator.domain.guardrails.guards import Guard, guards_of
-from ppojob_operator.domain.guardrails.readings import Reading
+from ppojob_operator.domain.guardrails.readings import Reading, State
 
 
 class Cleanness(Enum):
@@ -26,6 +26,8 @@ class Cleanness(Enum):
     UNCLEAN = auto()
     UNKNOWN = auto()
     """A figure that a Rollback guardrail needs is absent: the row proves nothing."""
+    PENDING = auto()
+    """A query was not asked yet: the row may still turn out unclean, so nothing behind it counts."""
 
 
 def window(spec: PPOJobSpec) -> int:
@@ -38,12 +40,15 @@ def cleanness(row: StepRow, readings: Iterable[tuple[Guard, Reading]]) -> Cleann
     """Judges a step row by the raw conditions of Rollback guardrails: counts and `afterStep` do not matter here."""
     if not math.isfinite(row.values.get("gradNorm", 0.0)):
         return Cleanness.UNCLEAN
-    unknown = False
+    open_ones = []
     for guard, reading in readings:
         if reading.clean is False:
             return Cleanness.UNCLEAN
-        unknown = unknown or (reading.clean is None and not guard.about_finiteness)
-    return Cleanness.UNKNOWN if unknown else Cleanness.CLEAN
+        if reading.clean is None and not guard.about_finiteness:
+            open_ones.append(reading)
+    if any(reading.state is State.PENDING for reading in open_ones):
+        return Cleanness.PENDING
+    return Cleanness.UNKNOWN if open_ones else Cleanness.CLEAN
 
 
 Trust = tuple[CheckpointPhase, str]
@@ -71,12 +76,14 @@ class CleanRows:
         for index in range(first, min(after, last)):
             if self.verdicts[index] is Cleanness.UNCLEAN:
                 return CheckpointPhase.SUSPECT, f"step {self.steps[index]} was not clean"
-            if self.verdicts[index] is Cleanness.UNKNOWN:
+            if self.verdicts[index] in {Cleanness.UNKNOWN, Cleanness.PENDING}:
                 return CheckpointPhase.COMPLETE, f"step {self.steps[index]} lacks a guardrail's figure"
         clean = 0
         for index in range(after, last):
             if self.verdicts[index] is Cleanness.UNCLEAN:
                 return CheckpointPhase.SUSPECT, f"step {self.steps[index]} was not clean"
+            if self.verdicts[index] is Cleanness.PENDING:
+                return CheckpointPhase.COMPLETE, f"step {self.steps[index]} waits for Prometheus"
             clean += self.verdicts[index] is Cleanness.CLEAN
             if clean >= self.window:
                 break

@@ -146,9 +146,11 @@ class Counter:
 
 
 def first_breach(assessments: Iterable[Assessment]) -> Breach | None:
-    """The earliest breach that must be acted on; of equals the gravest, then the spec's order."""
+    """The earliest breach that must be acted on; of those at one row the gravest, then the spec's order."""
     breaches = [item.breach for item in assessments if item.breach and item.guardrail.acts]
-    return min(breaches, key=lambda breach: (breach.step, _SEVERITY.index(breach.guardrail.action)), default=None)
+    return min(
+        breaches, key=lambda breach: (breach.reading.row, _SEVERITY.index(breach.guardrail.action)), default=None
+    )
 
 
 def first_rollback(assessments: Iterable[Assessment]) -> Breach | None:

@@ -49,10 +49,12 @@ class _Fold:
     """A Rollback guardrail waits for the result of a query."""
     saved: list[int] = field(default_factory=list)
     """Checkpoints that may still become Confirmed."""
+    rows: int = 0
     step_rows: int = 0
     validation_rows: int = 0
 
     def see(self, attempt: int, row: StepRow) -> None:
+        self.rows += 1
         if row.kind is RowKind.EVENT:
             if row.event == CHECKPOINT_SAVED and self.follows_confirmed:
                 self.saved.append(row.step)
@@ -73,7 +75,7 @@ class _Fold:
             return None
         # What is Confirmed depends on all Rollback guardrails: where one waits, so does what is compared with it.
         track.stopped = track.stopped or (self.uncertain and track.reader.follows_confirmed)
-        reading = track.reader.read(row)
+        reading = track.reader.read(row, self.rows)
         if reading is not None and reading.state is State.PENDING:
             track.stopped = True
         if reading is not None and current and not track.stopped:

@@ -63,9 +63,8 @@ def default_guards(spec: PPOJobSpec) -> tuple[Guard, ...]:
     if not spec.default_guardrails:
         return ()
     presets = {guardrail.preset for guardrail in spec.guardrails}
-    # A default's name is its preset's, which no guardrail of a spec can have: those are lower case.
     return tuple(
-        _guard(rule, _name(preset.value, rule), preset)
+        rule_guard(rule, default_name(preset, rule), preset)
         for preset in DEFAULTS
         if preset not in presets
         for rule in PRESETS[preset].rules
@@ -114,7 +113,13 @@ def _name(name: str, rule: Rule) -> str:
     return f"{name}-{rule.suffix}" if rule.suffix else name
 
 
-def _guard(rule: Rule, name: str, preset: Preset) -> Guard:
+def default_name(preset: Preset, rule: Rule) -> str:
+    """The preset's own, which no guardrail of a spec can have: those are lower case."""
+    return _name(preset.value, rule)
+
+
+def rule_guard(rule: Rule, name: str, preset: Preset) -> Guard:
+    """The rule as it stands."""
     return Guard(
         name=name,
         conditions=rule.conditions,

@@ -44,6 +44,8 @@ class Reading:
     findings: tuple[Finding, ...]
     values: tuple[float | None, ...]
     references: tuple[float | None, ...]
+    row: int = 0
+    """Which of the rows it is: a validation is behind or before the step of its number."""
 
     @property
     def state(self) -> State:
@@ -81,8 +83,8 @@ Results = Callable[[str, StepRow], float | Unasked | None]
 
 
 def no_queries(query: str, row: StepRow) -> float | Unasked | None:  # noqa: ARG001
-    """Where nothing asks Prometheus."""
-    return UNASKED
+    """Where there is no Prometheus to ask: never a value, and nothing to wait for."""
+    return None
 
 
 @dataclass(slots=True)
@@ -101,13 +103,13 @@ class Reader:
         ]
         self._kind = RowKind.VALIDATION if self.guard.validates else RowKind.STEP
 
-    def read(self, row: StepRow) -> Reading | None:
+    def read(self, row: StepRow, number: int = 0) -> Reading | None:
         """None for a row of another kind."""
         reading = None
         if row.kind is self._kind:
             parts = [self._part(*item, row) for item in zip(self.guard.conditions, self._pasts, strict=True)]
             findings, values, references = zip(*parts, strict=True)
-            reading = Reading(row.step, findings, values, references)
+            reading = Reading(row.step, findings, values, references, number)
         self._remember(row)
         return reading
 

@@ -4,14 +4,15 @@ from ppojob_operator.api.v1alpha1.status import GuardrailStatus, MeasuredConditi
 from ppojob_operator.domain.guardrails.bounds import figure, in_words
 from ppojob_operator.domain.guardrails.episodes import Assessment
 from ppojob_operator.domain.guardrails.guards import Guard
+from ppojob_operator.domain.guardrails.queries import Queries
 
 _MESSAGE, _WORDS = 1024, 256
 
 
-def guardrail_status(item: Assessment, silence: str = "") -> GuardrailStatus:
+def guardrail_status(item: Assessment, queries: Queries | None, silence: str = "") -> GuardrailStatus:
     """`silence`: why nothing is known of the training at all; empty where it is."""
     guard = item.guardrail
-    verdict, message = _verdict(item, silence)
+    verdict, message = _verdict(item, silence or _unanswered(guard, queries))
     return GuardrailStatus(
         name=guard.name,
         preset=guard.preset,
@@ -26,13 +27,25 @@ def guardrail_status(item: Assessment, silence: str = "") -> GuardrailStatus:
     )
 
 
+def _unanswered(guard: Guard, queries: Queries | None) -> str:
+    """Why its queries have no results; empty where it has none or they have."""
+    asked = [condition.promql for condition in guard.conditions if condition.promql is not None]
+    if not asked:
+        return ""
+    if queries is None:
+        return "this operator has no Prometheus to ask (chart value prometheus.url)"
+    if queries.silent_seconds > 2 * queries.interval_seconds:
+        return queries.silence
+    return next((queries.refusals[query] for query in asked if query in queries.refusals), "")
+
+
 def _verdict(item: Assessment, silence: str) -> tuple[Verdict, str]:
     if silence:
         return Verdict.INCONCLUSIVE, silence
     if item.missing is not None:
         return Verdict.INCONCLUSIVE, f"no row has {item.missing}"
     if item.no_result is not None:
-        return Verdict.INCONCLUSIVE, f"not exactly one value: {item.no_result}"
+        return Verdict.INCONCLUSIVE, f"not exactly one value at the newest step: {item.no_result}"
     return item.verdict, item.breach.summary if item.breach else ""
 
 
