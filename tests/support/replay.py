@@ -14,6 +14,7 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, PPOJobStatus
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.decisions import Begin
+from ppojob_operator.domain.guardrails.kept import Kept
 from ppojob_operator.domain.guardrails.queries import Queries
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import HeadPod, MonitorView, Observation, RayClusterView, RayJobView, Reach
@@ -45,11 +46,12 @@ def replay(
     accepted = _accepted(raw_spec() | dict(spec))
     chunks = [at_a_time] * len(rows) if isinstance(at_a_time, int) else list(at_a_time)
     status = _training(accepted)
+    kept = Kept()
     events: list[tuple[str, str]] = []
     confirmed: set[int] = set()
     for known in _known(len(rows), chunks):
         observation = _observation(rows[:known], accepted, status, answers)
-        planned = plan(observation)
+        planned = plan(observation, kept)
         status = planned.status
         events += [(event.reason, event.message) for event in planned.events if event.reason != "FirstStep"]
         confirmed |= {ref.step for ref in planned.confirm or ()}

@@ -16,6 +16,7 @@ from ppojob_operator.controller.checkpoints import Asked, confirm, delete
 from ppojob_operator.controller.observe import Memory, Observer
 from ppojob_operator.domain.decisions import Begin, Decision, Finish, Refuse, Wait
 from ppojob_operator.domain.events import WARNING, Event, deleted
+from ppojob_operator.domain.guardrails.kept import Kept
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.plan import Plan, plan
@@ -34,6 +35,7 @@ class Course:
     """What a worker keeps of a job between passes."""
 
     memory: Memory = field(default_factory=Memory)
+    kept: Kept = field(default_factory=Kept)
     written_at: datetime | None = None
     last_logged: tuple[str, str] = ("", "")
     asked: Asked = field(default_factory=Asked)
@@ -59,7 +61,7 @@ class Reconciler:
             self.telemetry.forget(key)
             return None
         observation = await self.observer.observe(job, course.memory)
-        planned = plan(observation)
+        planned = plan(observation, course.kept)
         status = await self._keep_accepted(observation, planned.status)
         job = await self._record(job, status, planned, course)
         self._tell(key, job, observation.accepted, planned.decision, course)

@@ -8,13 +8,12 @@ from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.protocol import AttemptState, StepRow
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, CheckpointPhase, PPOJobStatus
 from ppojob_operator.domain.checkpoints import Evidence, JudgedCheckpoint, judge_checkpoint
-from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.episodes import Assessment, Breach, first_breach, first_rollback
-from ppojob_operator.domain.guardrails.fold import Judged, judge_rows
-from ppojob_operator.domain.guardrails.guards import guards_of
+from ppojob_operator.domain.guardrails.fold import Judged
+from ppojob_operator.domain.guardrails.kept import Basis, Kept
 from ppojob_operator.domain.guardrails.readings import no_queries
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.domain.lineage import along, lineage
+from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation, Reach
 
 
@@ -38,14 +37,14 @@ class Judgement:
         return tuple(item.ref for item in self.checkpoints or () if item.phase is CheckpointPhase.CONFIRMED)
 
 
-def judge(observation: Observation) -> Judgement:
-    """Folds the journal and looks at the checkpoints; pure."""
+def judge(observation: Observation, kept: Kept | None = None) -> Judgement:
+    """Folds the journal and looks at the checkpoints."""
     accepted, status = observation.accepted, observation.job.status
     if accepted is None or status.attempt is None:
         return Judgement()
     monitor = observation.monitor
     number = status.attempt.number
-    judged = _judge_rows(observation, accepted, status.attempt)
+    judged = _judge_rows(observation, accepted, status.attempt, kept or Kept())
     state = monitor.state.attempt(number) if monitor.state else None
     rows = monitor.rows.get(number, ())
     return Judgement(
@@ -63,16 +62,16 @@ def _unasked(observation: Observation, judged: Judged) -> bool:
     return judged.pending and observation.queries is not None and not observation.queries.given_up
 
 
-def _judge_rows(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus) -> Judged:
-    spec, resume = accepted.spec, attempt.resume
-    return judge_rows(
-        guards_of(spec),
-        along(lineage(observation.job.status), observation.monitor.rows),
+def _judge_rows(observation: Observation, accepted: AcceptedJob, attempt: AttemptStatus, kept: Kept) -> Judged:
+    grace = 0 if attempt.resume is None else attempt.resume.step + accepted.spec.rollback.grace_steps
+    basis = Basis(
+        spec=accepted.spec,
         attempt=attempt.number,
-        window=window(spec),
-        results=no_queries if observation.queries is None else observation.queries.at,
-        grace_through=0 if resume is None else resume.step + spec.rollback.grace_steps,
+        grace_through=grace,
+        segments=lineage(observation.job.status),
     )
+    queries = observation.queries
+    return kept.judge(basis, observation.monitor.rows, no_queries if queries is None else queries.at)
 
 
 def _checkpoints(

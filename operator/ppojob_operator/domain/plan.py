@@ -7,6 +7,7 @@ from ppojob_operator.api.v1alpha1.status import CheckpointPhase, PPOJobStatus
 from ppojob_operator.domain.decide import decide
 from ppojob_operator.domain.decisions import Decision
 from ppojob_operator.domain.events import Event, events
+from ppojob_operator.domain.guardrails.kept import Kept
 from ppojob_operator.domain.judgement import Judgement, judge
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.record import record
@@ -26,9 +27,9 @@ class Plan:
     """Checkpoints that nobody needs."""
 
 
-def plan(observation: Observation) -> Plan:
-    """Pure: the same observation gives the same plan."""
-    judgement = judge(observation)
+def plan(observation: Observation, kept: Kept | None = None) -> Plan:
+    """The same observation gives the same plan; `kept` of the plan before makes it quicker."""
+    judgement = judge(observation, kept)
     decision = decide(observation, judgement)
     status = record(observation, judgement, decision)
     return Plan(

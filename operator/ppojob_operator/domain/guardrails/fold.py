@@ -39,7 +39,9 @@ class _Track:
 
 
 @dataclass(slots=True)
-class _Fold:
+class Fold:
+    """On its way along the rows."""
+
     attempt: int
     tracks: Sequence[_Track]
     clean: CleanRows
@@ -54,6 +56,7 @@ class _Fold:
     validation_rows: int = 0
 
     def see(self, attempt: int, row: StepRow) -> None:
+        """The next row of the lineage."""
         self.rows += 1
         if row.kind is RowKind.EVENT:
             if row.event == CHECKPOINT_SAVED and self.follows_confirmed:
@@ -68,6 +71,17 @@ class _Fold:
         self.uncertain = any(track.stopped and track.guard.rolls_back for track in self.tracks)
         if self.follows_confirmed:
             self._confirm(row.step)
+
+    def judged(self) -> Judged:
+        """What all rows so far say."""
+        return Judged(
+            assessments=tuple(
+                track.counter.assessment(step_rows=self.step_rows, validation_rows=self.validation_rows)
+                for track in self.tracks
+            ),
+            clean=self.clean,
+            pending=any(track.stopped for track in self.tracks),
+        )
 
     def _read(self, track: _Track, attempt: int, row: StepRow) -> Reading | None:
         current = attempt == self.attempt
@@ -103,6 +117,19 @@ class _Fold:
         self.saved = waiting
 
 
+def begin(
+    guards: Sequence[Guard], *, attempt: int, window: int, grace_through: int = 0, results: Results = no_queries
+) -> Fold:
+    """Nothing judged yet. Counts begin with `attempt`; references and cleanness reach back behind it."""
+    validations: dict[str, float] = {}
+    tracks = [
+        _Track(Reader(guard, results, validations), Counter(guard, grace_through=grace_through)) for guard in guards
+    ]
+    clean = CleanRows(window)
+    clean.validations = {guard.name: [] for guard in guards if guard.rolls_back and guard.validates}
+    return Fold(attempt, tracks, clean, validations, any(track.reader.follows_confirmed for track in tracks))
+
+
 def judge_rows(
     guards: Sequence[Guard],
     rows: Iterable[tuple[int, StepRow]],
@@ -112,20 +139,8 @@ def judge_rows(
     grace_through: int = 0,
     results: Results = no_queries,
 ) -> Judged:
-    """Folds (attempt, row) of a lineage. Counts begin with `attempt`; references and cleanness reach back behind it."""
-    validations: dict[str, float] = {}
-    tracks = [
-        _Track(Reader(guard, results, validations), Counter(guard, grace_through=grace_through)) for guard in guards
-    ]
-    clean = CleanRows(window)
-    clean.validations = {guard.name: [] for guard in guards if guard.rolls_back and guard.validates}
-    fold = _Fold(attempt, tracks, clean, validations, any(track.reader.follows_confirmed for track in tracks))
+    """Folds (attempt, row) of a lineage from the first to the last."""
+    fold = begin(guards, attempt=attempt, window=window, grace_through=grace_through, results=results)
     for number, row in rows:
         fold.see(number, row)
-    return Judged(
-        assessments=tuple(
-            track.counter.assessment(step_rows=fold.step_rows, validation_rows=fold.validation_rows) for track in tracks
-        ),
-        clean=clean,
-        pending=any(track.stopped for track in tracks),
-    )
+    return fold.judged()
