@@ -201,3 +201,19 @@ def test_image_references() -> None:
     pod = one(render(*arguments), "Deployment")["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "reg/op:123456789012"
     assert pod["imagePullSecrets"] == [{"name": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://prometheus.monitoring:9090/p", 9090), ("https://prometheus.example.org", 443), ("http://prometheus", 80)],
+)
+def test_prometheus_can_be_asked_where_the_network_is_closed(url: str, port: int) -> None:
+    objects = render("--set", f"networkPolicy.enabled=true,prometheus.url={url}")
+    found = load([], environment(objects))
+    assert (found.prometheus_url, found.prometheus_interval_seconds) == (url, 30)
+    ports = [item["port"] for rule in one(objects, "NetworkPolicy")["spec"]["egress"] for item in rule["ports"]]
+    assert ports[-1] == port
+
+
+def test_no_prometheus_is_asked_by_default() -> None:
+    assert load([], environment(render())).prometheus_url == ""

@@ -1,5 +1,6 @@
 """The decisions about a run do not depend on how often anybody looks."""
 
+import math
 from collections.abc import Sequence
 
 from hypothesis import given, settings
@@ -10,9 +11,12 @@ from tests.support.replay import replay
 from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.guardrails import Guardrail, Reference
+from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.guardrails.guards import Guard, expand
+from ppojob_operator.domain.guardrails.kept import Basis, Kept
 from ppojob_operator.domain.guardrails.queries import Queries
+from ppojob_operator.domain.lineage import Segment
 
 BASE = raw_spec() | {
     "training": raw_spec()["training"] | {"totalSteps": 40, "validateEverySteps": 5},
@@ -113,3 +117,18 @@ def test_nothing_absent_and_no_silence_is_ever_a_breach(rows, guards):
     silent = [StepRow(kind=item.kind, step=item.step, time=item.time, values={}, event=item.event) for item in rows]
     judged = judge_rows(found, [(1, item) for item in silent], attempt=1, window=3, results=lambda *_: None)
     assert [item.episodes for item in judged.assessments] == [()] * len(found)
+
+
+@settings(max_examples=40)
+@given(journals(), guardrails(), st.lists(st.integers(0, 12), max_size=6))
+def test_a_fold_that_goes_on_comes_to_the_same_as_one_that_begins_anew(rows, guards, chunks):
+    known_spec = PPOJobSpec.model_validate(BASE | {"guardrails": guards})
+    segments = (Segment(1, 0, 20), Segment(2, 20, math.inf))
+    basis = Basis(spec=known_spec, attempt=2, grace_through=0, segments=segments)
+    both = {1: rows, 2: [item for item in rows if item.step > 20]}
+    kept, known = Kept(), 0
+    for chunk in [*chunks, len(rows)]:
+        known += chunk
+        found = kept.judge(basis, {1: rows, 2: both[2][:known]}, answered(rows).at)
+    fresh = Kept().judge(basis, both, answered(rows).at)
+    assert (found.assessments, found.clean, found.pending) == (fresh.assessments, fresh.clean, fresh.pending)

@@ -38,6 +38,9 @@ def test_images_by_device() -> None:
         ("STATUS_INTERVAL_SECONDS", "soon", "no number of seconds"),
         ("MONITOR_WAIT_SECONDS", "1000", "between 0 and 60"),
         ("RESYNC_SECONDS", "nan", "between 10 and 86400"),
+        ("PROMETHEUS_URL", "prometheus:9090", "no address"),
+        ("PROMETHEUS_URL", "http://user@prometheus", "no address"),
+        ("PROMETHEUS_INTERVAL_SECONDS", "0", "between 1 and 600"),
         ("SCRAPE_ANNOTATIONS", "yes", "must be true or false"),
     ],
 )
