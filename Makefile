@@ -71,7 +71,10 @@ test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py
 
-.PHONY: test-rules
+.PHONY: curves test-rules
+curves: setup ## Draw docs/pictures from the recorded run
+	$(BIN)/python -m tests.bench.curves
+
 test-rules: setup cluster-build ## Alerts and their exact firing times, with promtool (a minute once it is built)
 	$(PYTEST) -q tests/rules
 

@@ -84,7 +84,7 @@ def _text(x: float, y: float, text: str, *, colour: str = "#222", size: int = 12
 
 def recorded(figure: str) -> list[Points]:
     """Of each attempt of the recorded run."""
-    found = []
+    found: list[Points] = []
     for path in sorted(JOURNALS.glob("rollback-*.jsonl")):
         rows = [Row.from_json(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
         found.append([(row.step, row.figures[figure]) for row in rows if row.kind is RowKind.STEP])
