@@ -55,12 +55,9 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-trainer bench-rollback bench-scale test-faults test-smollm2
+.PHONY: test-trainer bench-rollback test-faults test-smollm2
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
-
-bench-scale: setup cluster-build ## What the operator costs with 1,000 jobs (JOBS=n for another number)
-	$(BIN)/python -m tests.bench.scale --jobs $(or $(JOBS),1000)
 
 test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"
@@ -77,6 +74,13 @@ curves: setup ## Draw docs/pictures from the recorded run
 
 test-rules: setup cluster-build ## Alerts and their exact firing times, with promtool (a minute once it is built)
 	$(PYTEST) -q tests/rules
+
+.PHONY: explore mutants
+explore: setup ## New examples for the property tests and the state machine (20 minutes)
+	HYPOTHESIS_PROFILE=explore $(PYTEST) -q tests/properties
+
+mutants: setup ## Mutation tests of the domain (MODULES="hot targets" for some of it; hours for all): docs/mutation.md
+	tests/mutants.sh $(MODULES)
 
 ##@ Set-up
 .PHONY: setup lock images clean

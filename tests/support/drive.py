@@ -20,16 +20,19 @@ MAX_PASSES = 5000
 class Drive:
     """An operator and the world it works on."""
 
-    def __init__(self, world: World, *, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, world: World, *, port: type[FakeClusterPort] = FakeClusterPort, metrics: Metrics | None = None
+    ) -> None:
         self.world = world
         self.metrics = metrics
+        self._port = port
         self.crashes = 0
         self.began = world.now
         self._start()
 
     def _start(self) -> None:
         world = self.world
-        cluster, monitor = FakeClusterPort(world), FakeMonitorPort(world)
+        cluster, monitor = self._port(world), FakeMonitorPort(world)
         observer = Observer(cluster, monitor, world.clock, metrics=self.metrics)
         self.reconciler = Reconciler(
             cluster=cluster,

@@ -84,6 +84,8 @@ class FakeRayJob:
     head_uid: str
     status: str = "RUNNING"
     deleting: bool = False
+    duplicate: bool = False
+    """Its driver finds that the attempt was started before, and ends."""
 
 
 @dataclass
@@ -116,6 +118,8 @@ class World:
     start_seconds: int = 3
     stop_seconds: int = 2
     load_seconds: int = 2
+    linger_seconds: int = 0
+    """How long a driver lives on when its RayJob is gone: KubeRay asks it to stop once."""
     in_place: InPlace = InPlace.DO
     now: datetime = NOW
     job: dict[str, Any] | None = None
@@ -138,11 +142,15 @@ class World:
     tokens: dict[str, str] = field(default_factory=dict)
     terminating: dict[str, int] = field(default_factory=dict)
     """Head pods whose RayCluster is gone, with the seconds that they still have."""
+    lingering: dict[int, int] = field(default_factory=dict)
+    """Drivers by the attempt of their RayJob, which is gone, with the seconds that they still have."""
     claim: bool = True
     reachable: bool = True
     crash_at: Callable[[int, str], str | None] = lambda _count, _what: None
     effects: list[str] = field(default_factory=list)
     overlaps: list[tuple[int, int]] = field(default_factory=list)
+    conflicting: list[int] = field(default_factory=list)
+    """Attempt numbers that were asked for with two configurations."""
     uids: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -187,15 +195,25 @@ class World:
         return f"{kind}-{next(self.uids)}"
 
     def effect(self, what: str) -> Callable[[], None]:
-        """Called before an effect; what it returns is called behind it."""
+        """Called before an effect; what it returns is called behind it.
+
+        `crash_at` may let the operator die "before" or "after" it, or let the request be "lost" on its way, or its
+        answer ("unanswered").
+        """
         self.effects.append(what)
         when = self.crash_at(len(self.effects), what)
+        at_monitor = what.startswith(("command", "revoke", "confirm", "delete checkpoints"))
+        failure = MonitorUnavailable if at_monitor else ClusterUnavailable
         if when == "before":
             raise Crash(what)
+        if when == "lost":
+            raise failure(f"{what}: connection reset")
 
         def after() -> None:
             if when == "after":
                 raise Crash(what)
+            if when == "unanswered":
+                raise failure(f"{what}: timed out")
 
         return after
 
@@ -219,18 +237,30 @@ class World:
             if cluster.deleting:
                 self._kill_drivers(cluster.head_uid)
                 del self.clusters[name]
+        self._end_what_lingers()
+        for name, job in list(self.ray_jobs.items()):
+            if job.deleting:
+                del self.ray_jobs[name]
+                self.lingering[job.attempt] = self.linger_seconds
+                if not self.linger_seconds:
+                    self._kill_job(job.attempt)
+            elif job.duplicate:
+                job.status = "FAILED"
+            elif (attempt := self._of_job(job.attempt)) is not None and not attempt.running:
+                good = attempt.outcome and attempt.outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
+                job.status = "SUCCEEDED" if good else "FAILED"
+
+    def _end_what_lingers(self) -> None:
         for head_uid in list(self.terminating):
             self.terminating[head_uid] -= 1
             if self.terminating[head_uid] <= 0:
                 self._kill_drivers(head_uid)
                 del self.terminating[head_uid]
-        for name, job in list(self.ray_jobs.items()):
-            if job.deleting:
-                self._kill_job(job.attempt)
-                del self.ray_jobs[name]
-            elif (attempt := self._of_job(job.attempt)) is not None and not attempt.running:
-                good = attempt.outcome and attempt.outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
-                job.status = "SUCCEEDED" if good else "FAILED"
+        for number in list(self.lingering):
+            self.lingering[number] -= 1
+            if self.lingering[number] <= 0:
+                self._kill_job(number)
+                del self.lingering[number]
 
     def _kill_drivers(self, head_uid: str) -> None:
         for attempt in self.attempts.values():
@@ -344,10 +374,12 @@ class World:
         attempt.outcome = Outcome(exit_class=how, message=f"ended as {how.value}", step=attempt.step, unusable=unusable)
         attempt.running = False
 
-    def submit(self, config: AttemptConfig, head_uid: str) -> None:
+    def submit(self, config: AttemptConfig, head_uid: str) -> bool:
         """Ray starts the entry, which refuses to start an attempt twice."""
-        if config.attempt in self.attempts:
-            return
+        known = self.attempts.get(config.attempt)
+        if known is not None:
+            self.conflicting += [config.attempt] if known.config != config else []
+            return False
         elsewhere = config.resume is not None and config.resume.folder
         resume = config.resume.checkpoint if config.resume else None
         step = resume.step if resume and config.resume and not config.resume.weights_only else 0
@@ -359,11 +391,17 @@ class World:
             and (self.checkpoints.get(resume, "missing") is not None or resume in self.rotten)
         ):
             self._end(attempt, ExitClass.STORAGE_ERROR, unusable=resume)
+        return True
 
     def problem(self, ref: CheckpointRef) -> str | None:
         """What the monitor finds wrong with it, or knows from an attempt that could not load it."""
         failed = any(item.outcome is not None and item.outcome.unusable == ref for item in self.attempts.values())
         return self.checkpoints[ref] or ("an attempt could not load it" if failed else None)
+
+
+def address(cluster: FakeCluster) -> str:
+    """Of the cluster's head pod."""
+    return f"10.0.0.{cluster.number}"
 
 
 class FakeClusterPort:
@@ -408,7 +446,7 @@ class FakeClusterPort:
         head = HeadPod(
             name=f"{cluster.name}-head",
             uid=cluster.head_uid,
-            ip="10.0.0.1" if cluster.age >= 1 else None,
+            ip=address(cluster) if cluster.age >= 1 else None,
             ready=cluster.age >= 2,
             failed=cluster.head_failed,
             restarts=0,
@@ -454,9 +492,11 @@ class FakeClusterPort:
         world, name = self.world, manifest["metadata"]["name"]
         environment = yaml.safe_load(manifest["spec"]["runtimeEnvYAML"])["env_vars"]
         config = AttemptConfig.from_json(json.loads(environment[ENV_ATTEMPT]))
-        cluster = world.clusters[manifest["spec"]["clusterSelector"]["ray.io/cluster"]]
-        world.ray_jobs[name] = FakeRayJob(name, world.uid("job"), config.attempt, cluster.head_uid)
-        world.submit(config, cluster.head_uid)
+        cluster = world.clusters.get(manifest["spec"]["clusterSelector"]["ray.io/cluster"])
+        job = FakeRayJob(name, world.uid("job"), config.attempt, cluster.head_uid if cluster else "")
+        world.ray_jobs[name] = job
+        if cluster is not None:
+            job.duplicate = not world.submit(config, cluster.head_uid)
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
         after = self.world.effect(f"delete {kind} {name}")
@@ -494,10 +534,14 @@ class FakeMonitorPort:
     async def state(self, endpoint: Endpoint) -> State:
         self._reach()
         world = self.world
+        head = next((item for item in world.clusters.values() if address(item) == endpoint.host), None)
+        if head is None:
+            raise MonitorUnavailable("no route to host")
+        held = any(item.running and item.head_uid == head.head_uid for item in world.attempts.values())
         return State(
             job_uid=UID,
             pod_uid="pod",
-            lock=LockState.HELD if any(item.running for item in world.attempts.values()) else LockState.FREE,
+            lock=LockState.HELD if held else LockState.FREE,
             attempts=tuple(self._attempt(number, item) for number, item in world.attempts.items()),
             checkpoints=tuple(
                 CheckpointState(

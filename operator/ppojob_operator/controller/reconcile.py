@@ -97,12 +97,17 @@ class Reconciler:
         return status.model_copy(update={"accepted_revision": name})
 
     async def _record(self, job: PPOJob, status: PPOJobStatus, planned: Plan, course: Course) -> PPOJob:
-        """Writes the status where something turned, otherwise now and then only."""
+        """Writes the status where something turned, otherwise now and then only.
+
+        Before an act always: the write is refused where the job is not as it was read, so that an operator whose view
+        is behind does not act on it (it would create again what another has removed).
+        """
         new = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         old = job.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         now = self.observer.clock()
         due = course.written_at is None or now - course.written_at >= self.status_interval
-        if new == old or (_essence(new) == _essence(old) and not planned.events and not due):
+        turned = new != old and (_essence(new) != _essence(old) or planned.events or due)
+        if not turned and isinstance(planned.decision, Wait | Refuse):
             return job
         written = await self.cluster.write_status(job, new)
         course.written_at = now

@@ -5,7 +5,7 @@ from ppojob_operator.domain.judgement import Judgement
 
 
 def rollbacks_without_progress(status: PPOJobStatus, judgement: Judgement) -> int:
-    """Rollbacks since a checkpoint later than the breach before was confirmed."""
+    """Rollbacks since a checkpoint later than every breach before was confirmed."""
     progressed = any(item.step > status.rollback_mark for item in judgement.confirmed)
     return 0 if progressed else status.rollbacks_since_progress
 

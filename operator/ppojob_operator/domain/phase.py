@@ -1,5 +1,7 @@
 """One word and one line for a person; derived, never an input."""
 
+from collections.abc import Mapping
+
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
 from ppojob_operator.domain.decisions import Decision, Refuse, Settle, Wait
@@ -12,6 +14,28 @@ _BY_CAUSE = {
     IntentKind.RESTART: Phase.RESTARTING,
     IntentKind.SPEC_CHANGE: Phase.RESTARTING,
 }
+
+NEXT: Mapping[str, frozenset[Phase]] = {
+    "": frozenset({Phase.PENDING, Phase.PROVISIONING, Phase.SUSPENDED, Phase.INVALID}),
+    Phase.INVALID: frozenset({Phase.PENDING, Phase.PROVISIONING, Phase.SUSPENDED}),
+    Phase.PENDING: frozenset({Phase.PROVISIONING, Phase.SUSPENDED}),
+    Phase.PROVISIONING: frozenset(
+        {Phase.RUNNING, Phase.ROLLING_BACK, Phase.RESTARTING, Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED}
+    ),
+    Phase.RUNNING: frozenset(
+        {Phase.PROVISIONING, Phase.ROLLING_BACK, Phase.RESTARTING, Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED}
+    ),
+    Phase.ROLLING_BACK: frozenset(
+        {Phase.RUNNING, Phase.PROVISIONING, Phase.RESTARTING, Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED}
+    ),
+    Phase.RESTARTING: frozenset(
+        {Phase.RUNNING, Phase.PROVISIONING, Phase.ROLLING_BACK, Phase.SUSPENDED, Phase.SUCCEEDED, Phase.FAILED}
+    ),
+    Phase.SUSPENDED: frozenset({Phase.PENDING, Phase.PROVISIONING, Phase.ROLLING_BACK, Phase.RESTARTING}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset(),
+}
+"""What may follow a phase, "" being a new job's; `docs/operating.md` says why."""
 
 
 _IN_WORDS = {
@@ -42,6 +66,9 @@ def phase(observation: Observation, status: PPOJobStatus) -> Phase:
 
 
 def _nothing_runs(observation: Observation, status: PPOJobStatus) -> bool:
+    """And it may go on: a run that is about to end has no other word than before until it has ended."""
+    if status.intent is not None and status.intent.kind in {IntentKind.FAIL, IntentKind.COMPLETE}:
+        return False
     ended = status.attempt is None or status.attempt.ended is not None
     return ended and not observation.clusters and not observation.jobs
 

@@ -84,7 +84,7 @@ def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
         update |= {
             "rollbacks": status.rollbacks + 1,
             "rollbacks_since_progress": status.rollbacks_since_progress + 1,
-            "rollback_mark": new.step,
+            "rollback_mark": max(new.step, status.rollback_mark),
             "restarts_since_progress": 0,
             "restart_mark": new.resume.step if new.resume else 0,
             "last_rollback": _mark(new),

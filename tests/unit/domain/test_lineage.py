@@ -44,3 +44,8 @@ def test_rows_follow_the_lineage():
     segments = lineage(status(attempt(1), attempt(2, (1, 3))))
     rows = {1: [row(step) for step in range(1, 8)], 2: [row(step) for step in range(4, 6)]}
     assert [(number, item.step) for number, item in along(segments, rows)] == [(1, 1), (1, 2), (1, 3), (2, 4), (2, 5)]
+
+
+def test_rows_that_were_not_read_are_none_and_a_checkpoints_own_step_belongs_to_who_wrote_it():
+    segments = lineage(status(attempt(1), attempt(2, (1, 3))))
+    assert [(number, item.step) for number, item in along(segments, {2: [row(3), row(4)]})] == [(2, 4)]

@@ -3,7 +3,7 @@ from tests.support.builders import raw_spec, spec
 
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.status import ParameterValue
-from ppojob_operator.domain.parameters import adjusted, in_force
+from ppojob_operator.domain.parameters import adjusted, in_force, spec_value
 
 
 def with_adjust(*adjust, learning_rate=1e-3):
@@ -52,3 +52,36 @@ def test_a_parameter_that_this_configuration_lacks_is_left_alone():
     assert adjusted(job, ()) == ()
     kept = ParameterValue(parameter=Parameter.CLIP_RATIO, value=0.1, spec_value=0.2)
     assert in_force(job, [kept]) == (kept,)
+
+
+def test_what_a_configuration_has():
+    gae = spec(
+        training=raw_spec()["training"] | {"learningRate": 1e-3, "criticLearningRate": 2e-3},
+        algorithm={
+            "estimator": "GAE",
+            "kl": {"coefficient": 0.01},
+            "entropyCoefficient": 0.02,
+            "clipRatio": 0.3,
+        },
+    )
+    assert {item: spec_value(gae, item) for item in Parameter} == {
+        Parameter.LEARNING_RATE: 1e-3,
+        Parameter.CRITIC_LEARNING_RATE: 2e-3,
+        Parameter.KL_COEFFICIENT: 0.01,
+        Parameter.ENTROPY_COEFFICIENT: 0.02,
+        Parameter.CLIP_RATIO: 0.3,
+    }
+    assert spec_value(spec(algorithm={"estimator": "GRPO"}), Parameter.CRITIC_LEARNING_RATE) is None
+
+
+def test_a_parameter_that_this_configuration_lacks_is_passed_over_and_the_next_is_not():
+    job = spec(
+        algorithm={"estimator": "GRPO"},
+        rollback={
+            "adjust": [
+                {"parameter": "CriticLearningRate", "multiply": 0.5},
+                {"parameter": "ClipRatio", "set": 0.1},
+            ]
+        },
+    )
+    assert [(item.parameter, item.value) for item in adjusted(job, ())] == [(Parameter.CLIP_RATIO, 0.1)]

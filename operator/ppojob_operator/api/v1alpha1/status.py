@@ -319,7 +319,9 @@ class PPOJobStatus(StatusModel):
     last_rollback: RollbackMark | None = None
     rollbacks: int = Field(default=0, description="Rollbacks of this job")
     rollbacks_since_progress: int = Field(default=0, description="What rollback.limit is compared with")
-    rollback_mark: int = Field(default=0, description="Step of the last breach; a later Confirmed one resets the count")
+    rollback_mark: int = Field(
+        default=0, description="Step of the farthest breach; a later Confirmed one resets the count"
+    )
     restarts: int = Field(default=0, description="Restarts after failures")
     restarts_since_progress: int = Field(default=0, description="What failurePolicy.maxRestarts is compared with")
     restart_mark: int = Field(default=0, description="Step at the last restart; a later one resets the count")
