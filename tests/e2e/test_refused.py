@@ -35,6 +35,16 @@ BY_THE_OPERATOR: dict[str, tuple[Change, str, str]] = {
         "spec.guardrails[kl].conditions[0].metric",
         "rewardMean",
     ),
+    "unknown pod field": (
+        lambda spec: spec["cluster"].update(podTemplate={"spec": {"nodeSelectr": {"a": "b"}}}),
+        "spec.cluster.podTemplate.spec.nodeSelectr",
+        "did you mean nodeSelector?",
+    ),
+    "request above its limit": (
+        lambda spec: spec["cluster"].update(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+        "spec.cluster.resources.requests[cpu]",
+        "more than the limit",
+    ),
     "managed override": (
         lambda spec: spec.update(trainer={"overrides": [{"key": "trainer.resume_mode", "value": "auto"}]}),
         "spec.trainer.overrides[trainer.resume_mode]",
