@@ -1,12 +1,14 @@
-"""The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside."""
+"""The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside, and as dashboards and alerts tell it."""
 
 import copy
 import itertools
 import json
+import time
 from datetime import datetime
 from typing import Any
 
 import pytest
+from tests.support import monitoring
 from tests.support.kube import wait_for
 from tests.support.run import Run
 
@@ -23,6 +25,8 @@ def clusters(run: Run) -> list[str]:
 
 
 def test_rollback(rollback: Run) -> None:
+    monitoring.prepare(rollback)
+    begin = time.time()
     rollback.apply()
     rollback.wait_for_step(1)
     before = clusters(rollback)
@@ -32,7 +36,7 @@ def test_rollback(rollback: Run) -> None:
     jobs = [item["metadata"]["name"] for item in rollback.kube.items("rayjobs", rollback.namespace)]
     assert [name.rsplit("-", 1)[1] for name in jobs] == ["a1"], "and so does the trainer"
     _check_handover(rollback)
-    status = rollback.wait_for_end()
+    status, end = rollback.wait_for_end(), time.time()
     assert (status["phase"], status["attempt"]["number"], status["rollbacks"]) == ("Succeeded", 2, 1)
     assert _seconds(status["progress"]["lastStepTime"], status["finished"]) < LINGER.total_seconds() + 20
     target = status["attempt"]["resume"]
@@ -42,6 +46,7 @@ def test_rollback(rollback: Run) -> None:
     _check_data(rollback, target["step"], status)
     _check_story(rollback)
     _check_heir(rollback)
+    monitoring.check(rollback, begin, end)
 
 
 def _check_handover(run: Run) -> None:
