@@ -1,4 +1,4 @@
-"""The demo's example: KL runs away, the run goes back to a confirmed checkpoint, finishes. Asserted from outside, and as dashboards and alerts tell it."""
+"""KL runs away, the run goes back to a confirmed checkpoint, finishes: asserted from outside, and by the dashboards."""
 
 import copy
 import itertools
