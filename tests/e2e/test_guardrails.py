@@ -25,10 +25,8 @@ def test_guardrails(rollback: Run) -> None:
     rollback.apply()
     status = rollback.wait("the pause", lambda status: status.get("phase") == "Suspended")
     _check_pause(rollback, status)
-    verdict = (
-        f'max_over_time(ppojob_guardrail_verdict{{{labels},guardrail="kl",action="Rollback",dry_run="true"}}[10m])'
-    )
-    assert rollback.kube.values(verdict) == [1]
+    series = f'ppojob_guardrail_verdict{{{labels},guardrail="kl",action="Rollback",dry_run="true"}}'
+    assert rollback.kube.values(f"max_over_time(({series} == 1)[10m:2s])") == [1], "Breached at some time"
     rollback.patch({"suspend": True, "guardrails": []})
     rollback.wait("a person's word", lambda status: status["pausedBy"].get("released"))
     rollback.patch({"suspend": False})
