@@ -55,7 +55,7 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-trainer bench-rollback test-faults test-smollm2
+.PHONY: test-trainer bench-rollback test-faults test-smollm2 test-release
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
@@ -71,6 +71,9 @@ test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, o
 .PHONY: curves test-rules
 curves: setup ## Draw docs/pictures from the recorded run
 	$(BIN)/python -m tests.bench.curves
+
+test-release: setup cluster-up images ## The packaged chart: fresh install, upgrade in a training, failover, uninstall (10 minutes)
+	$(PYTEST) -s -m slow tests/chart/test_release.py
 
 test-rules: setup cluster-build ## Alerts and their exact firing times, with promtool (a minute once it is built)
 	$(PYTEST) -q tests/rules
