@@ -242,3 +242,10 @@ def test_a_switch_that_is_found_on_the_claim_afterwards_counts():
     told = Command(id="restart-1-1", kind=CommandKind.ROLLBACK, next_attempt=2)
     done = Ack(id="restart-1-1", kind=CommandKind.ROLLBACK, result=AckResult.DONE, time=0.0)
     assert act(IntentKind.ROLLBACK, {"command": told, "ack": done}, **FREE) == SwitchAttempt(number=2)
+
+
+def test_a_rollback_is_tried_in_the_running_trainer_first():
+    hot = {"path": RollbackPath.HOT, "resume": ResumePoint(attempt=1, step=10), "commanded": NOW}
+    waits = act(IntentKind.ROLLBACK, {"command": Command(id="restart-1-1", kind=CommandKind.ROLLBACK)}, intent=hot)
+    assert isinstance(waits, Wait)
+    assert waits.reason == "AwaitingTrainer"

@@ -29,6 +29,7 @@ def test_an_attempt_can_go_back_behind_the_one_before_it():
     assert found == (Segment(1, 0, 5), Segment(3, 5, math.inf))
     assert contains(found, 1, 5)
     assert not contains(found, 1, 6)
+    assert not contains(found, 3, 5), "an attempt writes what comes behind its resume point"
     assert not contains(found, 2, 11)
 
 

@@ -7,17 +7,25 @@ from tests.support.builders import assess, guard, row, rows
 from tests.support.observations import CLUSTER, HEAD, RAY_JOB, attempt, observation, reached
 from tests.support.scripts import BAD, GOOD
 
+from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.parameters import Parameter
-from ppojob_contract.protocol import LockState
-from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ParameterValue, PPOJobStatus, ResumePoint, RollbackMark
+from ppojob_contract.protocol import LockState, StepRow
+from ppojob_operator.api.v1alpha1.status import (
+    CheckpointPhase,
+    IntentKind,
+    ParameterValue,
+    PPOJobStatus,
+    ResumePoint,
+    RollbackMark,
+)
 from ppojob_operator.domain.checkpoints import JudgedCheckpoint
 from ppojob_operator.domain.counters import restarts_without_progress, rollbacks_without_progress
 from ppojob_operator.domain.decisions import Begin, CreateCluster, RemoveCluster, RemoveRayJob, StartAttempt, Wait
 from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.start import start
-from ppojob_operator.domain.targets import restart_point, rollback_target
+from ppojob_operator.domain.targets import all_lost, restart_point, resume_point, rollback_target
 
 HASH = observation(PPOJobStatus()).accepted.cluster_hash  # type: ignore[union-attr]
 READY = {"clusters": (CLUSTER,), "monitor": reached(lock=LockState.FREE)}
@@ -117,6 +125,53 @@ def test_a_restart_goes_on_from_what_is_whole_and_not_suspect():
     assert restart_point(status, judged(s5=COMPLETE, s10=CONFIRMED)) == ResumePoint(attempt=1, step=10)
     assert restart_point(status, judged(s5=SUSPECT)) is None
     assert restart_point(PPOJobStatus(attempt=attempt(number=2)), TRUSTED) is None, "they led to other weights"
+
+
+UNUSABLE = CheckpointPhase.UNUSABLE
+TEN = ResumePoint(attempt=1, step=10)
+
+
+@pytest.mark.parametrize(
+    ("found", "step"),
+    [
+        (judged(s5=CONFIRMED, s10=CONFIRMED, s15=UNUSABLE), 10),
+        (judged(s5=CONFIRMED, s10=UNUSABLE, s15=CONFIRMED), 5),
+        (judged(s5=COMPLETE, s10=UNUSABLE, s15=CONFIRMED), None),
+        (judged(s5=CONFIRMED, s15=CONFIRMED), 5),
+    ],
+)
+def test_a_target_that_was_lost_is_replaced_by_the_confirmed_one_before(found, step):
+    resume = resume_point(PPOJobStatus(attempt=attempt()), found, TEN)
+    assert (resume and resume.step) == step
+
+
+def saved(*, attempt_number: int = 1, found: Judgement = Judgement(), resume: ResumePoint | None = None) -> bool:
+    """Whether all is lost, where the journal of that attempt tells of a checkpoint."""
+    told = StepRow(kind=RowKind.EVENT, step=5, time=5.0, values={}, event=CHECKPOINT_SAVED)
+    status = PPOJobStatus(attempt=attempt(resume=resume))
+    return all_lost(observation(status, monitor=reached(rows={attempt_number: (row(5), told)})), found)
+
+
+def test_checkpoints_that_were_there_and_cannot_be_loaded_are_lost():
+    assert saved()
+    assert saved(found=judged(s5=UNUSABLE))
+    assert not saved(found=judged(s5=UNUSABLE, s10=SUSPECT))
+    assert not saved(attempt_number=7), "it did not lead here"
+    assert saved(resume=TEN, attempt_number=7), "it began from one"
+    status = PPOJobStatus(attempt=attempt())
+    assert not all_lost(observation(status, monitor=reached(rows={1: (row(5),)})), Judgement()), "there never was one"
+    elsewhere = JudgedCheckpoint(ref=CheckpointRef(attempt=7, step=5), phase=CONFIRMED)
+    assert saved(found=Judgement(checkpoints=(elsewhere,)))
+
+
+def test_training_is_not_begun_anew_over_lost_checkpoints():
+    decision = act({"attempt": attempt(resume=TEN)}, found=judged(s10=UNUSABLE))
+    assert isinstance(decision, Begin)
+    assert (decision.intent.kind, decision.intent.reason) == (IntentKind.FAIL, "NoUsableCheckpoint")
+    assert decision.intent.message == (
+        "no checkpoint can be loaded any more (see status.checkpoints); training is not begun anew"
+    )
+    assert isinstance(act(found=Judgement(checkpoints=())), StartAttempt), "nothing was saved yet"
 
 
 # ---- what has been used up -----------------------------------------------------------------------------------------
