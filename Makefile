@@ -62,7 +62,7 @@ bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a
 test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"
 
-test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point (20 minutes)
+test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py
 
 test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
@@ -79,10 +79,10 @@ test-rules: setup cluster-build ## Alerts and their exact firing times, with pro
 	$(PYTEST) -q tests/rules
 
 .PHONY: explore mutants
-explore: setup ## New examples for the property tests and the state machine (20 minutes)
+explore: setup ## New examples for the property tests and the state machine
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -q tests/properties
 
-mutants: setup ## Mutation tests of the domain (MODULES="hot targets" for some of it; hours for all): docs/mutation.md
+mutants: setup ## Mutation tests of the domain (MODULES="hot targets" for some of it, TESTS for other tests): docs/mutation.md
 	tests/mutants.sh $(MODULES)
 
 ##@ Set-up
