@@ -86,9 +86,9 @@ def small_volume(kube: Kube) -> Iterator[Path]:
 
 
 def fill(folder: Path, leave_bytes: int) -> Path:
-    """Somebody else's data; returns the file."""
+    """Somebody else's data, which takes all room but so much; returns the file, which grows when called again."""
     statistics = os.statvfs(folder)
     path = folder / "somebody-elses-data"
-    with path.open("wb") as file:
+    with path.open("ab") as file:
         file.write(b"\1" * max(0, statistics.f_bavail * statistics.f_frsize - leave_bytes))
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from tests.faults.damage import SMALL_VOLUME, fill, small_volume
 from tests.faults.matrix import Result, confirmed, missing
@@ -29,9 +30,15 @@ def inflict(kube: Kube) -> Result:
         run.wait("a confirmed checkpoint", lambda status: status.get("checkpoints", {}).get("confirmed"))
         trusted = confirmed(run)
         began = time.monotonic()
-        filler = fill(folder, ROOM_BYTES)
         before = run.status
-        run.wait("the failed save", lambda status: status["restarts"] > before["restarts"])
+
+        def failed(status: dict[str, Any]) -> bool:
+            """Whatever the deletion of old checkpoints frees is taken at once."""
+            fill(folder, ROOM_BYTES)
+            return bool(status["restarts"] > before["restarts"])
+
+        run.wait("the failed save", failed)
+        filler = fill(folder, ROOM_BYTES)
         outcome = run.layout.attempt(before["attempt"]["number"]).outcome.read_text()
         result.lost = tuple(missing(run, trusted))
         filler.unlink()
