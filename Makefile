@@ -55,12 +55,15 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-trainer bench-rollback test-faults test-smollm2 test-release
+.PHONY: test-long test-trainer bench-rollback test-faults test-smollm2 test-release
 bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
 test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"
+
+test-long: setup cluster-up images ## Operator killed four times in a run, a minute of silence, a head pod deleted (8 minutes)
+	$(PYTEST) -s -m slow tests/e2e/test_operator_killed.py tests/e2e/test_silence.py tests/e2e/test_told.py
 
 test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py

@@ -67,6 +67,7 @@ def kill_operator(kube: Kube) -> None:
     wait_for("another operator pod", replaced, seconds=120)
 
 
+@pytest.mark.slow
 def test_operator_killed(kube: Kube, rollback: Run) -> None:
     rollback.spec["rollback"]["path"] = "Cold"
     rollback.apply()

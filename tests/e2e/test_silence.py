@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.e2e]
 SILENT_SECONDS = 60
 
 
+@pytest.mark.slow
 def test_silence_while_all_is_well(minimal: Run) -> None:
     minimal.spec["training"]["totalSteps"] = 120
     minimal.spec["guardrails"] = [

@@ -46,7 +46,7 @@ def _cluster_deleted_by_hand(run: Run) -> None:
         run.kube.kubectl("delete", "raycluster", clusters[0]["metadata"]["name"], "-n", run.namespace, "--wait=false")
         run.wait("the wait for the old pod", lambda status: "earlier RayCluster" in status.get("message", ""), 60)
         with pytest.raises(AssertionError):
-            wait_for("another cluster", lambda: run.kube.items("rayclusters", run.namespace), seconds=SLOW_SECONDS)
+            wait_for("a cluster", lambda: run.kube.items("rayclusters", run.namespace), seconds=SLOW_SECONDS)
     run.wait("attempt 3", lambda status: status["attempt"]["number"] == 3)
     left = {item["metadata"]["uid"] for item in run.kube.items("pods", run.namespace)}
     assert not pods & left, "the old pod has ended before the next attempt"

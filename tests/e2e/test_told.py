@@ -39,6 +39,7 @@ def test_waiting(minimal: Run, case: str) -> None:
     assert minimal.condition("ClusterReady")["reason"] == reason
 
 
+@pytest.mark.slow
 def test_a_deleted_head_pod(minimal: Run) -> None:
     minimal.spec["training"]["totalSteps"] = 500
     minimal.apply()

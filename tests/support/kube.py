@@ -104,11 +104,11 @@ class Kube:
 
 
 def wait_for(what: str, look: Callable[[], T | None], *, seconds: float, every: float = 1.0) -> T:
-    """What `look` returns once it is neither None nor False; raises `TookTooLong` after `seconds`."""
+    """What `look` returns once there is something (an empty list is nothing); raises `TookTooLong` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         found = look()
-        if found is not None and found is not False:
+        if found:
             return found
         if time.monotonic() > deadline:
             raise TookTooLong(f"{what}: not within {seconds:.0f} s")
