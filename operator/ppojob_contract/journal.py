@@ -83,13 +83,20 @@ def _numbers(values: dict[str, Any]) -> dict[str, float]:
 
 
 def append(path: Path, row: Row) -> None:
-    """Adds one row; it is on disk when this returns."""
+    """Adds one row; it is on disk when this returns. Where it raises, the journal is as it was."""
     new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
+    line = (json.dumps(row.to_json(), allow_nan=False) + "\n").encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(descriptor, (json.dumps(row.to_json(), allow_nan=False) + "\n").encode())
-        os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+        try:
+            while line:  # an almost full volume takes a part
+                line = line[os.write(descriptor, line) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)  # or the next row would be glued to half a one
+            raise
     finally:
         os.close(descriptor)
     if new:

@@ -129,7 +129,7 @@ async def lead(parts: Parts, stopping: asyncio.Event) -> None:
         await _sync(parts)
         resyncing = asyncio.create_task(_resync(parts), name="resync")
         watching = await _watch(parts, watches_end, stopping)
-        ended, _ = await asyncio.wait({resyncing, watching}, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait({resyncing, watching, keeping}, return_when=asyncio.FIRST_COMPLETED)
         logger.error("%s ended", " and ".join(task.get_name() for task in ended))
         for task in ended:
             await task  # raises what broke it

@@ -40,10 +40,11 @@ class AttemptFiles:
 
     def begin(self, who: dict[str, Any]) -> bool:
         """Takes the attempt; False where it has been started before, and then nothing was touched."""
-        if not write_json_once(self.layout.started, {**who, "time": time.time(), "pid": os.getpid()}):
-            return False
+        return write_json_once(self.layout.started, {**who, "time": time.time(), "pid": os.getpid()})
+
+    def reserve(self) -> None:
+        """Keeps room for the outcome."""
         self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # not zeros, which a file system may store as a hole
-        return True
 
     def begun_training(self) -> bool:
         """The trainer has loaded everything and opened the journal: from here on it ends at step boundaries."""

@@ -58,7 +58,6 @@ def run(attempt: AttemptConfig) -> int:
         return EXIT_DUPLICATE
     watch = Watch(attempt, files)
     _on_sigterm(watch)
-    files.beat()
     outcome = _run_to_outcome(watch)
     watch.files.finish(outcome)
     log.info("%s at step %d: %s", outcome.exit_class, outcome.step, outcome.message)
@@ -68,6 +67,8 @@ def run(attempt: AttemptConfig) -> int:
 def _run_to_outcome(watch: Watch) -> Outcome:
     """Afterwards `watch` is at the attempt that the outcome is of: the last one of this driver."""
     try:
+        watch.files.reserve()
+        watch.files.beat()
         ending = _train(watch.attempt, watch)
     except Stopped as stop:
         watch.follow()

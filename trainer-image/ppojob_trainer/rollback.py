@@ -86,6 +86,7 @@ def _carry_out(command: Command, trainer: Trainer) -> AttemptFiles:
     who = {"podUID": os.environ.get(names.ENV_POD_UID, ""), STARTED_AFTER: before.attempt}
     if not following.begin(who):
         raise StorageError(f"{ExitClass.DUPLICATE}: attempt {attempt.attempt} was started before")
+    following.reserve()
     following.write_config(attempt, keys, platform)
     trainer.leave()
     incident.keep(attempt)

@@ -32,13 +32,18 @@ def guardrail_problems(spec: PPOJobSpec, *, prometheus: bool) -> Iterator[Proble
         yield from _adjustment(spec, adjustment, f"spec.rollback.adjust[{adjustment.parameter}]")
 
 
+_UNGUARDED = (
+    "unguarded: only the default guardrails are on (non-finite values, failing rewards); add one with action Rollback"
+)
+
+
 def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     """What is accepted and probably not meant."""
     guards = guards_of(spec)
     total, first = spec.training.total_steps, spec.checkpoints.every_steps
     yield from _never_breached(guards, spec)
     if not any(guard.rolls_back and not guard.about_finiteness for guard in guards):
-        yield Problem(field="spec.guardrails", message="unguarded: no guardrail rolls this run back")
+        yield Problem(field="spec.guardrails", message=_UNGUARDED)
         return
     if not spec.rollback.adjust and spec.rollback.data is DataOrder.REPLAY:
         yield Problem(

@@ -103,7 +103,7 @@ def _healthy(observation: Observation, judgement: Judgement, status: PPOJobStatu
         reason = "GuardrailMetricMissing" if missing else "Inconclusive"
         return _UNKNOWN, reason, "; ".join(by_verdict[Verdict.INCONCLUSIVE])
     if not (observation.accepted and observation.accepted.spec.guardrails):
-        return _TRUE, "Unguarded", "no guardrail is set"
+        return _TRUE, "Unguarded", "only the default guardrails are on (non-finite values, failing rewards)"
     return _TRUE, "Healthy", ""
 
 

@@ -16,9 +16,7 @@ from ppojob_operator.domain.pause import acknowledged
 from ppojob_operator.domain.targets import rollback_target
 
 
-def act_on_breach(
-    observation: Observation, accepted: AcceptedJob, judgement: Judgement, *, replace_cluster: bool = False
-) -> Decision | None:
+def act_on_breach(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision | None:
     """Begins what the first breach calls for; None where nothing was breached, or a person has chosen to go on."""
     breach, attempt = judgement.breach, observation.job.status.attempt
     if breach is None or attempt is None or acknowledged(observation.job.status, attempt.number):
@@ -29,16 +27,14 @@ def act_on_breach(
         case GuardrailAction.PAUSE:
             return pause(observation, "GuardrailBreached", breach, _what(breach))
         case _:
-            return _roll_back(observation, accepted, judgement, breach, replace_cluster=replace_cluster)
+            return _roll_back(observation, accepted, judgement, breach)
 
 
 def _what(breach: Breach) -> str:
     return f"guardrail {breach.guardrail.name}: {breach.summary}"
 
 
-def _roll_back(
-    observation: Observation, accepted: AcceptedJob, judgement: Judgement, breach: Breach, *, replace_cluster: bool
-) -> Decision:
+def _roll_back(observation: Observation, accepted: AcceptedJob, judgement: Judgement, breach: Breach) -> Decision:
     status, policy, what = observation.job.status, accepted.spec.rollback, _what(breach)
     target = rollback_target(status, judgement, breach, policy.min_healthy_steps)
     if target is None:
@@ -67,7 +63,6 @@ def _roll_back(
             resume=target,
             adjustments=adjusted(accepted.spec, status.adjustments),
             data=data,
-            replace_cluster=replace_cluster,
             path=RollbackPath.HOT if possible(observation, accepted, judgement) else RollbackPath.COLD,
         )
     )

@@ -17,6 +17,9 @@ RAY_CONTAINER = "ray"
 MONITOR_CONTAINER = "monitor"
 
 _STOP_MARGIN_SECONDS = 15
+_IMAGE_GROUP = 1000
+"""As trainer-image/Dockerfile has it."""
+
 _END_MARGIN_SECONDS = 30
 
 _SHARED_MEMORY = {"name": "shared-memory", "mountPath": "/dev/shm"}  # noqa: S108 (a mount of the pod)
@@ -88,7 +91,12 @@ def _template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": job.spec.graceful_stop_seconds + _END_MARGIN_SECONDS,
-        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        # A fresh volume belongs to root; the images run as this group.
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "fsGroup": _IMAGE_GROUP,
+            "fsGroupChangePolicy": "OnRootMismatch",
+        },
     }
     optional = {
         "imagePullSecrets": [{"name": secret.name} for secret in job.spec.trainer.image_pull_secrets],

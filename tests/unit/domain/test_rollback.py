@@ -33,7 +33,7 @@ NONE_CONFIRMED = (
 EXHAUSTED = f"{WHAT}; 2 rollbacks brought no later confirmed checkpoint (spec.rollback.limit is 2)"
 
 
-def act(*, action="Rollback", confirmed=(5, 10), policy=None, status=None, replace_cluster=False, **judged):
+def act(*, action="Rollback", confirmed=(5, 10), policy=None, status=None, **judged):
     guardrail = raw_guardrail(action=action)
     raw = raw_spec(guardrails=[guardrail], rollback={"adjust": ADJUST, "limit": 2, "data": "Replay"} | (policy or {}))
     accepted = observation(PPOJobStatus(), spec=raw).accepted
@@ -53,7 +53,7 @@ def act(*, action="Rollback", confirmed=(5, 10), policy=None, status=None, repla
         attempt_state=attempt_state(),
         last_row=history[-1],
     )
-    return act_on_breach(seen, accepted, dataclasses.replace(found, **judged), replace_cluster=replace_cluster)
+    return act_on_breach(seen, accepted, dataclasses.replace(found, **judged))
 
 
 def intent(kind: IntentKind, reason: str, message: str, **fields: object) -> Begin:
@@ -86,7 +86,6 @@ def rolls_back(**fields: object) -> Begin:
 def test_it_goes_back_with_what_is_adjusted():
     assert act() == rolls_back()
     assert act(policy={"path": "Cold"}) == rolls_back(path=RollbackPath.COLD)
-    assert act(replace_cluster=True) == rolls_back(replace_cluster=True)
     assert act(attempt_state=None) == rolls_back(path=RollbackPath.COLD)
 
 

@@ -70,6 +70,7 @@ def test_a_save_that_fails_leaves_all_the_others_and_a_way_on(volume: Path) -> N
     layout = JobLayout(volume / "job")
     files = AttemptFiles(layout.attempt(1))
     assert files.begin({})
+    files.reserve()
     write_json(files.layout.config, attempt_config(layout.root).to_json())
     whole, error = save_until_full(layout)
     failed = whole[-1] + 5
@@ -109,6 +110,7 @@ def test_the_outcome_has_room_on_a_volume_that_is_quite_full(volume: Path) -> No
     layout = JobLayout(volume / "job")
     files = AttemptFiles(layout.attempt(1))
     assert files.begin({})
+    files.reserve()
     sealed_checkpoint(started(layout, 1), 1, 5)
     with pytest.raises(OSError, match="No space left"):
         (volume / "filler").write_bytes(b"x" * VOLUME_BYTES)
