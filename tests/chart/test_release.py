@@ -225,7 +225,7 @@ def test_namespaced_and_scraped_by_annotations(release: Release, namespaces: tup
     run.apply()
     with plain_prometheus(release.kube, tmp_path, [SYSTEM, served]) as prometheus:
         job = f'{{namespace="{served}",ppojob="{run.name}"}}'
-        for query in (f"ppojob_rollbacks{job}", f"ppojob_attempt{job}"):
+        for query in (f"ppojob_rollbacks_total{job}", f"ppojob_attempt{job}"):
             wait_for(query, lambda query=query: prometheus.query(query) or None, seconds=120)  # type: ignore[misc]
         pods = {item["metric"]["pod"] for item in prometheus.query("up == 1")}
     assert pods == {item["metadata"]["name"] for item in (*release.pods(), *run.kube.items("pods", served))}

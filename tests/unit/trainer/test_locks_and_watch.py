@@ -40,6 +40,7 @@ def test_an_attempt_begins_once(tmp_path: Path) -> None:
 def test_space_for_the_outcome_is_kept_free(tmp_path: Path) -> None:
     files = AttemptFiles(JobLayout(tmp_path).attempt(1))
     files.begin({})
+    files.reserve()
     assert (files.layout.folder / "reserve").stat().st_size == RESERVE_BYTES
     files.finish(Outcome(exit_class=ExitClass.STORAGE_ERROR, message="full", step=3))
     assert not (files.layout.folder / "reserve").exists()
