@@ -584,7 +584,7 @@ class FakeMonitorPort:
         after = self.world.effect(f"command {command.kind.value} {attempt}")
         item = self.world.attempts.get(attempt)
         if item is None:
-            raise ClusterUnavailable("no such attempt yet")
+            raise MonitorUnavailable("no such attempt yet")
         if item.outcome is not None:
             raise MonitorRefused("the attempt has ended")
         item.command = item.command or command
