@@ -221,7 +221,7 @@ def test_namespaced_and_scraped_by_annotations(release: Release, namespaces: tup
     assert release.own_rights(other) == {}
     elsewhere = minimal(release, other)
     elsewhere.apply()
-    run = minimal(release, served)
+    run = minimal(release, served, totalSteps=2000)
     run.apply()
     with plain_prometheus(release.kube, tmp_path, [SYSTEM, served]) as prometheus:
         job = f'{{namespace="{served}",ppojob="{run.name}"}}'
