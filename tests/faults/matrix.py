@@ -116,8 +116,11 @@ def _last_step(run: Run, number: int) -> int:
 def _wrong(run: Run, hit: int, result: Result, after: Status) -> Iterator[str]:
     if hit == 0:
         yield "nothing was hit"
-    if result.rollbacks != 1:
-        yield f"{result.rollbacks} rollbacks instead of 1"
+    # The run may go bad again before somebody looks: each attempt that was rolled back counts once.
+    first = int(result.attempts.split()[0])
+    ended = [item for item in after["attempts"] if item["number"] >= first and item["result"] == "RolledBack"]
+    if result.rollbacks != len(ended) or not ended:
+        yield f"{result.rollbacks} rollbacks of {len(ended)} attempts"
     resume = after["attempt"].get("resume")
     cause = after["attempt"].get("cause")
     if cause == "Rollback" and resume and CheckpointRef.from_json(resume) not in confirmed(run):
