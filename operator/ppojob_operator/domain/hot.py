@@ -1,9 +1,9 @@
 """A rollback in the running trainer: one command, and whoever claims it first owns what happens next.
 
-command put -> claimed -> acknowledged        the next attempt runs already, in the same RayJob
--> failed, or no word  cold; the next attempt's number is used up
--> refused                        cold
--> not claimed in time -> revoked cold; the trainer stops without saving
+command put, claimed, acknowledged       the next attempt runs already, in the same RayJob
+command put, claimed, failed or silent   cold; the next attempt's number is used up
+command put, claimed, refused            cold
+command put, not claimed in time         revoked, cold; the trainer stops without saving
 """
 
 from datetime import timedelta
