@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ppojob_contract.mailbox import CheckpointRef, Claimant, Command
 from ppojob_contract.protocol import Deletion, State, Steps
@@ -19,6 +19,15 @@ class Key:
     namespace: str
     name: str
     uid: str
+
+    @classmethod
+    def of(cls, job: PPOJob) -> Self:
+        return cls(job.namespace, job.name, job.uid)
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What each line about the job carries."""
+        return {"namespace": self.namespace, "ppojob": self.name}
 
 
 class Cluster(Protocol):

@@ -13,6 +13,7 @@ from ppojob_contract.protocol import Deletion
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.controller.act import Actor
 from ppojob_operator.errors import MonitorRefused, MonitorUnavailable
+from ppojob_operator.ports import Key
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ async def confirm(actor: Actor, job: PPOJob, checkpoints: Sequence[CheckpointRef
     try:
         await actor.monitor.put_confirmed(endpoint, checkpoints)
     except (MonitorUnavailable, MonitorRefused) as error:
-        logger.warning("confirmed checkpoints not written down: %s", error, extra=_fields(job))
+        logger.warning("confirmed checkpoints not written down: %s", error, extra=Key.of(job).log_fields)
         return False
     return True
 
@@ -58,12 +59,10 @@ async def delete(actor: Actor, job: PPOJob, checkpoints: tuple[CheckpointRef, ..
     try:
         answer = await actor.monitor.delete_checkpoints(endpoint, checkpoints)
     except (MonitorUnavailable, MonitorRefused) as error:
-        logger.warning("checkpoints not deleted: %s", error, extra=_fields(job))
+        logger.warning("checkpoints not deleted: %s", error, extra=Key.of(job).log_fields)
         return nothing
     for item in answer.refused:
-        logger.info("checkpoint %d/%d stays: %s", item.ref.attempt, item.ref.step, item.reason, extra=_fields(job))
+        logger.info(
+            "checkpoint %d/%d stays: %s", item.ref.attempt, item.ref.step, item.reason, extra=Key.of(job).log_fields
+        )
     return answer
-
-
-def _fields(job: PPOJob) -> dict[str, str]:
-    return {"namespace": job.namespace, "ppojob": job.name}

@@ -65,7 +65,7 @@ class Observer:
 
     async def observe(self, job: PPOJob, memory: Memory) -> Observation:
         """Raises `ClusterUnavailable`; a monitor that does not answer is part of what is observed."""
-        key = Key(job.namespace, job.name, job.uid)
+        key = Key.of(job)
         accepted, problems, warnings = await self._accept(job, memory)
         clusters = await self.cluster.list_clusters(key)
         jobs = await self.cluster.list_ray_jobs(key)
@@ -92,7 +92,7 @@ class Observer:
 
     async def endpoint(self, job: PPOJob) -> Endpoint | None:
         """The job's monitor with the right to change something; None where there is no head pod."""
-        key = Key(job.namespace, job.name, job.uid)
+        key = Key.of(job)
         head = _head_address(_current(job, await self.cluster.list_clusters(key)))
         if head is None:
             return None

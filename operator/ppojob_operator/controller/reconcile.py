@@ -135,7 +135,7 @@ def requeue(decision: Decision) -> timedelta:
 
 def _fields(job: PPOJob) -> dict[str, Any]:
     attempt = job.status.attempt
-    return {"namespace": job.namespace, "ppojob": job.name, "attempt": attempt.number if attempt else 0}
+    return Key.of(job).log_fields | {"attempt": attempt.number if attempt else 0}
 
 
 def _reason(decision: Decision, job: PPOJob) -> str | None:

@@ -122,12 +122,12 @@ class Workers:
                 self.reconciler.telemetry.reconciled(time.monotonic() - began)
         except EXPECTED as error:
             self.reconciler.telemetry.failed(key, type(error).__name__)
-            logger.info("will try again: %s", error, extra=_fields(key) | {"reason": type(error).__name__})
+            logger.info("will try again: %s", error, extra=key.log_fields | {"reason": type(error).__name__})
             return backoff(failures, random.random()), failures + 1  # noqa: S311 (spreads load, hides nothing)
         except Exception:
             # The last resort: one job's defect must not stop the others, and must be seen.
             self.reconciler.telemetry.failed(key, DEFECT)
-            logger.exception("a pass failed", extra=_fields(key))
+            logger.exception("a pass failed", extra=key.log_fields)
             return backoff(failures + 3, random.random()), failures + 1  # noqa: S311
         return (None if delay is None else max(delay, AFTER_ACT)), 0
 
@@ -136,7 +136,3 @@ def backoff(failures: int, jitter: float) -> timedelta:
     """Delay before the next try: doubles up to 30 s; `jitter` from 0 to 1 spreads it over its upper half."""
     delay = min(FIRST_DELAY * (1 << min(failures, 10)), LONGEST_DELAY)
     return delay * (0.5 + 0.5 * jitter)
-
-
-def _fields(key: Key) -> dict[str, str]:
-    return {"namespace": key.namespace, "ppojob": key.name}

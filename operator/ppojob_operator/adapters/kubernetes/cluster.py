@@ -119,7 +119,7 @@ class KubernetesCluster:
         path = PPO_JOB.path(job.namespace, job.name, "status")
         answer = await self._api.change("PUT", path, body, accept=_GONE_OR_CONFLICT)
         if answer.status in _GONE_OR_CONFLICT:
-            await self._read_job(_key(job))  # or the next pass would meet the same old version
+            await self._read_job(Key.of(job))  # or the next pass would meet the same old version
             raise Conflict(f"PPOJob {job.namespace}/{job.name} changed or went since it was read")
         self._store.put(PPO_JOB, answer.body)
         return PPOJob.from_object(answer.body)
@@ -215,10 +215,6 @@ class KubernetesCluster:
 def _selector(kind: Kind) -> str | None:
     """What of a kind is ours."""
     return None if kind is PPO_JOB else LABEL_JOB
-
-
-def _key(job: PPOJob) -> Key:
-    return Key(job.namespace, job.name, job.uid)
 
 
 def _owner(body: dict[str, Any]) -> str | None:
