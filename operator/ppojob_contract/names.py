@@ -28,6 +28,9 @@ RUNNER_LOCK = f"{RUN_MOUNT}/runner.lock"
 ENV_ATTEMPT = "PPOJOB_ATTEMPT"
 """One JSON value, an `attempt.AttemptConfig`: all that the trainer is told."""
 
+ENV_STAGE = "PPOJOB_STAGE"
+"""One JSON value, a `stages.StageConfig`."""
+
 ENV_NAMESPACE = "PPOJOB_NAMESPACE"
 ENV_NAME = "PPOJOB_NAME"
 ENV_UID = "PPOJOB_UID"
@@ -36,6 +39,7 @@ ENV_JOB_ROOT = "PPOJOB_JOB_ROOT"
 """Absolute path of the job's folder on the claim (see `layout.JobLayout`)."""
 
 TRAIN_ENTRYPOINT = "ppojob-train"
+STAGE_ENTRYPOINT = "ppojob-stage"
 MONITOR_COMMAND = "ppojob-monitor"
 STOP_COMMAND = "ppojob-stop"
 """Run by the pods' preStop hook: asks the trainer to stop and waits for its outcome."""

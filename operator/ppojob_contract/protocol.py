@@ -23,6 +23,7 @@ from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
 from ppojob_contract.numbers import number, plain
 from ppojob_contract.outcomes import Outcome
+from ppojob_contract.stages import Stage, StageState
 
 STATE_PATH = "/v1/state"
 STEPS_PATH = "/v1/steps"
@@ -142,9 +143,13 @@ class State:
     confirmed: tuple[CheckpointRef, ...]
     free_bytes: int | None = None
     """Of the volume, for the trainer; None where it does not say."""
+    stages: tuple[StageState, ...] = ()
 
     def attempt(self, number_: int) -> AttemptState | None:
         return next((item for item in self.attempts if item.attempt == number_), None)
+
+    def stage(self, stage: Stage, key: str) -> StageState | None:
+        return next((item for item in self.stages if item.stage is stage and item.key == key), None)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -155,6 +160,7 @@ class State:
             "checkpoints": [item.to_json() for item in self.checkpoints],
             "confirmed": [item.to_json() for item in self.confirmed],
             "freeBytes": self.free_bytes,
+            "stages": [item.to_json() for item in self.stages],
         }
 
     @classmethod
@@ -168,6 +174,7 @@ class State:
             checkpoints=tuple(CheckpointState.from_json(item) for item in value["checkpoints"]),
             confirmed=tuple(CheckpointRef.from_json(item) for item in value["confirmed"]),
             free_bytes=value.get("freeBytes"),
+            stages=tuple(StageState.from_json(item) for item in value.get("stages", ())),
         )
 
 
