@@ -91,14 +91,15 @@ class Manifest:
         )
 
 
-def scan(folder: Path) -> dict[str, FileEntry]:
-    """Every file of a checkpoint but the manifest itself."""
+def scan(folder: Path, *, checksum_limit_bytes: int | None = CHECKSUM_LIMIT_BYTES) -> dict[str, FileEntry]:
+    """Every file of a checkpoint but the manifest itself; with no limit each has its checksum."""
     entries = {}
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder).as_posix()
         if path.is_file() and relative not in {NAME, TOMBSTONE} and not path.name.endswith(".tmp"):
             size = path.stat().st_size
-            entries[relative] = FileEntry(size=size, sha256=_sha256(path) if size <= CHECKSUM_LIMIT_BYTES else None)
+            small = checksum_limit_bytes is None or size <= checksum_limit_bytes
+            entries[relative] = FileEntry(size=size, sha256=sha256(path) if small else None)
     return entries
 
 
@@ -111,10 +112,11 @@ def problems(folder: Path, manifest: Manifest, *, checksums: bool = True) -> lis
             found.append(f"{relative} is missing")
         elif (size := path.stat().st_size) != entry.size:
             found.append(f"{relative} has {size} bytes instead of {entry.size}")
-        elif checksums and entry.sha256 and _sha256(path) != entry.sha256:
+        elif checksums and entry.sha256 and sha256(path) != entry.sha256:
             found.append(f"{relative} has another content than when it was saved")
     return found
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

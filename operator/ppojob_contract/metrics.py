@@ -7,6 +7,8 @@ Each says how many series it has at most, so that the cost of a job to Prometheu
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ppojob_contract.stages import MAX_FIGURES, Stage
+
 
 class MetricType(StrEnum):
     GAUGE = "gauge"
@@ -64,6 +66,13 @@ CHECKPOINT_SAVE = Metric("ppojob_checkpoint_save_seconds", _G, "Duration of the 
 VERL = Metric("ppojob_verl", _G, "Every other figure of verl's last step", (*JOB_LABELS, "key"), combinations=200)
 LEFT_OUT = Metric(
     "ppojob_figures_left_out", _G, "Figures of the last step that had no room in the bounded metrics", JOB_LABELS
+)
+STAGE_FIGURE = Metric(
+    "ppojob_stage_figure",
+    _G,
+    "Figures of each stage beside training: while it runs the newest, then those of its result",
+    (*JOB_LABELS, "stage", "key"),
+    combinations=len(Stage) * MAX_FIGURES,
 )
 
 FROM_FIGURES = (
@@ -167,6 +176,7 @@ TRAINER_METRICS = (
     CHECKPOINT_SAVE,
     VERL,
     LEFT_OUT,
+    STAGE_FIGURE,
     *FROM_FIGURES,
 )
 

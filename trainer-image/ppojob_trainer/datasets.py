@@ -12,6 +12,7 @@ from typing import Any
 
 from ppojob_contract.durable import read_json, write_json
 from ppojob_contract.layout import AttemptLayout
+from ppojob_contract.manifest import sha256
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ def record(layout: AttemptLayout, files: Mapping[str, Sequence[str]]) -> None:
     """Failing is left to who reads the data in earnest."""
     try:
         found = {
-            kind: [{"path": path, "bytes": Path(path).stat().st_size, "sha256": _sha256(Path(path))} for path in paths]
+            kind: [{"path": path, "bytes": Path(path).stat().st_size, "sha256": sha256(Path(path))} for path in paths]
             for kind, paths in files.items()
         }
         content = "".join(f"{kind} {item['sha256']}\n" for kind, items in found.items() for item in items)
@@ -50,8 +51,3 @@ def carry_on(before: AttemptLayout, after: AttemptLayout) -> None:
     value = read_json(before.dataset)
     if value is not None:
         write_json(after.dataset, value)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

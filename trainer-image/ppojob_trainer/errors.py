@@ -38,3 +38,7 @@ class HangError(AttemptError):
 
 class CommunicationError(AttemptError):
     exit_class = ExitClass.COMMUNICATION
+
+
+class Stopped(Exception):
+    """Ends the attempt or the stage now, because it was asked to; no failure."""

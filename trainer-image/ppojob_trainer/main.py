@@ -21,14 +21,14 @@ from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_trainer import cluster, configuration, datasets, incident, locks, origin
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.classification import classify, unloadable
-from ppojob_trainer.errors import ConfigError
+from ppojob_trainer.errors import ConfigError, Stopped
+from ppojob_trainer.exit_codes import EXIT_DUPLICATE, EXIT_FAILED, EXIT_LOCKED, EXIT_OK, EXIT_USAGE
+from ppojob_trainer.redaction import log_without_secrets
 from ppojob_trainer.rewards.terms import build
 from ppojob_trainer.supervision import SupervisedRunner
-from ppojob_trainer.watch import Stopped, Watch
+from ppojob_trainer.watch import Watch
 
 log = logging.getLogger("ppojob_trainer")
-
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DUPLICATE, EXIT_LOCKED = 0, 1, 2, 3, 4
 
 LOCK_SLACK_SECONDS = 30
 """Beyond the predecessor's grace."""
@@ -36,7 +36,7 @@ LOCK_SLACK_SECONDS = 30
 
 def main() -> int:
     """Entry point; the attempt is in the environment variable `names.ENV_ATTEMPT`."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_without_secrets()
     try:
         attempt = AttemptConfig.from_json(json.loads(os.environ[names.ENV_ATTEMPT]))
     except (KeyError, TypeError, ValueError) as error:

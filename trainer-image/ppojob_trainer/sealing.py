@@ -28,7 +28,7 @@ def seal(
     batches: Batches | None = None,
 ) -> Manifest:
     """Puts the checkpoint's files on disk, then its manifest: torch.save leaves them in the page cache."""
-    _sync(folder)
+    sync(folder)
     manifest = Manifest(
         attempt=attempt,
         step=step,
@@ -75,7 +75,8 @@ def _unusable(folder: Path, what: str) -> CheckpointError:
     return CheckpointError(f"checkpoint {folder}: {what}", str(folder))
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
+    """Puts all files of a folder on disk."""
     for path in [*folder.rglob("*"), folder]:
         if path.is_dir():
             sync_directory(path)

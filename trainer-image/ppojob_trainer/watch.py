@@ -8,13 +8,9 @@ from ppojob_contract.attempt import AttemptConfig
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult
 from ppojob_trainer.attempt_files import AttemptFiles
-from ppojob_trainer.errors import HangError
+from ppojob_trainer.errors import HangError, Stopped
 from ppojob_trainer.mailbox import Mail, Mailbox
 from ppojob_trainer.succession import handed_over, successor
-
-
-class Stopped(Exception):
-    """The attempt ends now, without a save of its own."""
 
 
 class Watch:

@@ -15,12 +15,12 @@ from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_trainer import rollback
 from ppojob_trainer.attempt_files import AttemptFiles
-from ppojob_trainer.errors import AttemptError, StorageError
+from ppojob_trainer.errors import AttemptError, Stopped, StorageError
 from ppojob_trainer.orders import Orders, RollbackRequested, StopRequested
 from ppojob_trainer.settings import Capabilities
 from ppojob_trainer.stop import running, stop
 from ppojob_trainer.succession import newest_driven, successor
-from ppojob_trainer.watch import Stopped, Watch
+from ppojob_trainer.watch import Watch
 
 COMMAND = Command(
     id="r1",

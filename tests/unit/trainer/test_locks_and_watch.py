@@ -11,9 +11,10 @@ from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState
 from ppojob_trainer import locks
-from ppojob_trainer.attempt_files import RESERVE_BYTES, AttemptFiles
-from ppojob_trainer.errors import HangError
-from ppojob_trainer.watch import Stopped, Watch
+from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.errors import HangError, Stopped
+from ppojob_trainer.run_files import RESERVE_BYTES
+from ppojob_trainer.watch import Watch
 
 STOP = Command(id="c9", kind=CommandKind.STOP)
 

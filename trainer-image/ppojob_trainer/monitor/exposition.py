@@ -16,6 +16,7 @@ from ppojob_contract.metrics import Metric, MetricType
 from ppojob_contract.protocol import CheckpointState
 from ppojob_trainer.monitor.job import Job
 from ppojob_trainer.monitor.journals import DURATION_BOUNDS, Totals
+from ppojob_trainer.monitor.stages import newest
 
 _EXPORTED = {name for metric in declared.FROM_FIGURES for name, *_ in metric.figures}
 _OWN_KEYS = frozenset(FIGURES[name].verl_key for name in _EXPORTED if name in FIGURES)
@@ -56,6 +57,7 @@ class JobCollector(Collector):
         yield from self._checkpoints(everything)
         if everything.last is not None:
             yield from self._step(everything.last, everything.validation)
+        yield self._gauge(declared.STAGE_FIGURE, self._stages())
 
     def _fold(self) -> _All:
         result = _All()
@@ -90,7 +92,7 @@ class JobCollector(Collector):
 
     def _checkpoints(self, everything: _All) -> Iterator[Family]:
         found = self._job.checkpoints(self._job.lock())
-        newest = _newest(found)
+        newest = _newest_checkpoints(found)
         confirmed = self._job.confirmed()
         if confirmed:
             newest["Confirmed"] = confirmed[-1].step
@@ -98,6 +100,11 @@ class JobCollector(Collector):
         yield self._gauge(declared.CHECKPOINT_BYTES, [([], sum(item.size_bytes for item in found))])
         if everything.save_seconds is not None:
             yield self._gauge(declared.CHECKPOINT_SAVE, [([], everything.save_seconds)])
+
+    def _stages(self) -> list[tuple[list[str], float]]:
+        """Each stage's figures, as `ppojob_contract.stages.figures_of` bounds them."""
+        found = newest(self._job.stages())
+        return [([stage.value, key], value) for stage, state in found.items() for key, value in state.figures.items()]
 
     def _gauge(self, metric: Metric, samples: list[tuple[list[str], float]]) -> Family:
         assert metric.type is MetricType.GAUGE
@@ -125,7 +132,7 @@ def _kept(metric: Metric, values: Mapping[str, float]) -> list[tuple[list[str], 
     return [([name], values[name]) for name in sorted(values)[: metric.combinations]]
 
 
-def _newest(found: tuple[CheckpointState, ...]) -> dict[str, int]:
+def _newest_checkpoints(found: tuple[CheckpointState, ...]) -> dict[str, int]:
     """Step of the newest checkpoint that is complete, being saved, or unusable; later attempts come later."""
     result = {}
     for item in found:

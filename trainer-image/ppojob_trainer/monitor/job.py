@@ -16,7 +16,9 @@ from ppojob_contract.mailbox import Ack, CheckpointRef, Claimant, Command
 from ppojob_contract.manifest import NAME as MANIFEST
 from ppojob_contract.outcomes import Outcome
 from ppojob_contract.protocol import AttemptState, CheckpointState, LockState, State, StepRow
+from ppojob_contract.stages import StageState
 from ppojob_trainer import datasets, locks
+from ppojob_trainer.monitor import stages
 from ppojob_trainer.monitor.checkpoints import CheckpointScanner
 from ppojob_trainer.monitor.journals import JournalReader
 
@@ -70,7 +72,11 @@ class Job:
             checkpoints=self.checkpoints(lock),
             confirmed=self.confirmed(),
             free_bytes=self._free_bytes(),
+            stages=self.stages(),
         )
+
+    def stages(self) -> tuple[StageState, ...]:
+        return stages.scan(self.layout.root, self._now)
 
     def lock(self) -> LockState:
         """Held while the entry or its task runner lives."""
