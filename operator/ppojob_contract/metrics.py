@@ -75,6 +75,19 @@ STAGE_FIGURE = Metric(
     combinations=len(Stage) * MAX_FIGURES,
 )
 
+_TRAINED = ("actor", "reference", "critic")
+DEVICE_MEMORY = Metric(
+    "ppojob_device_memory_bytes",
+    _G,
+    "Device memory of the last step while each role was at work, its peak on the fullest device; of the device, all",
+    (*JOB_LABELS, "role", "kind"),
+    (
+        *((f"{role}Memory{kind.title()}Bytes", role, kind) for role in _TRAINED for kind in ("allocated", "reserved")),
+        ("rolloutMemoryReservedBytes", "rollout", "reserved"),
+        ("deviceMemoryTotalBytes", "device", "total"),
+    ),
+)
+
 FROM_FIGURES = (
     Metric("ppojob_kl", _G, "KL of the policy to the reference", JOB_LABELS, (("kl",),)),
     Metric("ppojob_update_kl", _G, "KL between old and updated policy", JOB_LABELS, (("updateKL",),)),
@@ -151,6 +164,7 @@ FROM_FIGURES = (
         JOB_LABELS,
         (("deviceMemoryFraction",),),
     ),
+    DEVICE_MEMORY,
     Metric("ppojob_validation_reward", _G, "Reward of the last validation", JOB_LABELS, (("validationReward",),)),
 )
 

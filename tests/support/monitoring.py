@@ -17,6 +17,7 @@ from ppojob_operator.codegen.monitoring.records import RECORDS
 
 WITHOUT_DATA = {
     ("PPOJob", "Device memory", "trainer's peak"): "needs a GPU",
+    ("PPOJob", "Device memory by role", "{{role}} {{kind}}"): "needs a GPU",
     ("PPOJob", "Restarts", "annotation"): "no attempt crashed",
     ("PPOJob operator", "Failed passes", "{{namespace}}/{{ppojob}} {{error}}"): "no pass failed",
     ("PPOJob operator", "Restarts", "{{class}}"): "no attempt crashed",

@@ -20,6 +20,7 @@ from run import STOP, Run, wait_for_free_locks
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from ppojob_contract.durable import write_json_once
+from ppojob_contract.journal import Row
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult
 from ppojob_trainer import toy
@@ -108,6 +109,7 @@ def hot(root: Path, options: tuple[str, ...], algorithm: str) -> None:
     driver = Run(root, 1, *options)
     rows = driver.wait_for_rows(SAVE + 1)
     say(algorithm, "started", first_step=rows[0].time - begin, step_seconds=rows[-1].figures["stepSeconds"], **memory())
+    say(algorithm, "memory by role", **by_role(rows[-1]))
     for attempt in range(1, ROLLBACKS + 1):
         Aids(repeatable=False, fingerprints=attempt == ROLLBACKS).write(root)
         asked = driver.roll_back(attempt, (1, SAVE))
@@ -171,6 +173,15 @@ def memory() -> dict[str, float]:
         if process.info["memory_info"] and "ray" in " ".join([process.info["name"], *(process.info["cmdline"] or [])])
     )
     return {"device_gib": int(used.stdout.split()[0]) / 1024, "resident_gib": resident / 2**30}
+
+
+def by_role(row: Row) -> dict[str, float]:
+    """As the trainer's figures say, GiB; a share is a share."""
+    return {
+        name.replace("Bytes", "GiB"): value / 2**30 if name.endswith("Bytes") else value
+        for name, value in row.figures.items()
+        if "Memory" in name
+    }
 
 
 def say(algorithm: str, what: str, **values: Any) -> None:

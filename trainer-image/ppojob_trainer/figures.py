@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ppojob_contract.figures import FIGURES
 
@@ -30,11 +31,11 @@ def step_figures(
     grouped: bool,
     devices: int,
     kl: float | None = None,
-    device_memory: float | None = None,
+    device_memory: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """All figures of one step row. What cannot be computed is absent, never a made-up number.
 
-    `missing`: samples asked for that never came; `kl` and `device_memory` are measured by the caller.
+    `missing`: samples asked for that never came; `kl` and `device_memory` (figures by name) are measured by the caller.
     """
     figures = {
         name: verl[figure.verl_key] for name, figure in FIGURES.items() if figure.verl_key and figure.verl_key in verl
@@ -47,9 +48,8 @@ def step_figures(
         "kl": kl,
         "klCoefficient": coefficient,
         "tokensPerSecond": None if throughput is None else throughput * devices,
-        "deviceMemoryFraction": device_memory,
     }
-    return figures | {name: value for name, value in optional.items() if value is not None}
+    return {**figures, **device_memory, **{name: value for name, value in optional.items() if value is not None}}
 
 
 def reward_spread(samples: Samples, *, grouped: bool) -> dict[str, float]:

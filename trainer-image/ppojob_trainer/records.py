@@ -9,6 +9,7 @@ from ppojob_contract.journal import Row, RowKind
 from ppojob_contract.numbers import number, plain
 from ppojob_trainer import figures
 from ppojob_trainer.batch import Batch
+from ppojob_trainer.device_memory import largest
 from ppojob_trainer.samples import TRAIN, VALIDATION, SampleFiles
 
 
@@ -33,7 +34,7 @@ class Records:
             grouped=rollout.n > 1,
             devices=trainer._get_n_gpus_for_throughput(),  # noqa: SLF001 - verl's
             kl=answers.kl(),
-            device_memory=self._device_memory(),
+            device_memory=largest(trainer.actor_rollout_wg.device_memory()),
         )
         self.last_step_row = self._write(
             Row(
@@ -91,10 +92,6 @@ class Records:
         journal.append(files.layout.journal, row)
         files.beat()
         return row
-
-    def _device_memory(self) -> float | None:
-        fractions = [value for value in self._trainer.actor_rollout_wg.device_memory_fraction() if value is not None]
-        return max(fractions, default=None)
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined, union-attr, arg-type"
-"""verl's workers with calls of ours: set parameters after a load, and read device memory.
+"""verl's workers with calls of ours: set parameters after a load, and measure device memory.
 
 Importing this module also registers what worker processes need of the plugin; it is imported there because Ray
 unpickles the worker classes by name.
@@ -14,6 +14,7 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from ppojob_contract.parameters import Parameter
+from ppojob_trainer.device_memory import DeviceMemory
 from ppojob_trainer.plugin import engines
 from ppojob_trainer.plugin.registration import register_rollout
 
@@ -62,19 +63,28 @@ def weights_alone(worker: TrainingWorker) -> Iterator[None]:
         manager.checkpoint_load_contents = everything
 
 
-def _memory_fraction() -> float | None:
-    """Peak of reserved device memory since the last call, as a share of all; None without an accelerator."""
-    platform = get_platform()
-    if platform.device_name == "cpu":
-        return None
-    device = platform.device_module
-    peak = device.max_memory_reserved() / device.mem_get_info()[1]
-    device.reset_peak_memory_stats()
-    return float(peak)
+_MEMORY = None if get_platform().device_name == "cpu" else DeviceMemory(get_platform().device_module)
+"""Of this process; None without an accelerator."""
+_WORK = ("train_batch", "infer_batch")
+"""What verl's engines do for a step (verl `workers/engine_workers.py`, `TrainingWorker`)."""
 
 
 class ActorWorker(ActorRolloutRefWorker):
     """Actor, rollout adapter and reference of one device."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def init_model(self) -> None:
+        super().init_model()
+        for role, worker in (("actor", self.actor), ("reference", self.ref)):
+            if _MEMORY and worker:
+                _MEMORY.watch(role, worker.engine, *_WORK)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
+    async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> Any:
+        result = await super().update_weights(global_steps, mode)
+        if _MEMORY:
+            _MEMORY.note_engine()
+        return result
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def apply_settings(self, settings: dict[str, float]) -> dict[str, Any]:
@@ -90,12 +100,18 @@ class ActorWorker(ActorRolloutRefWorker):
             self.actor.load_checkpoint(local_path, None, False)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def device_memory_fraction(self) -> float | None:
-        return _memory_fraction()
+    def device_memory(self) -> dict[str, float]:
+        """Figures of this process since the last call; none without an accelerator."""
+        return _MEMORY.take() if _MEMORY else {}
 
 
 class CriticWorker(TrainingWorker):
-    """Critic of one device."""
+    """Critic of one device, in the actor's process (verl `trainer_base.py` puts all roles into one pool)."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if _MEMORY:
+            _MEMORY.watch("critic", self.engine, *_WORK)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def apply_settings(self, settings: dict[str, float]) -> dict[str, Any]:

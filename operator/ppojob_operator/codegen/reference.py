@@ -160,7 +160,7 @@ def figures_page() -> str:
         [
             f"`{figure.name}`",
             figure.help,
-            _NEEDS[figure.need] if figure.need else "",
+            ", ".join(_NEEDS[need] for need in figure.needs),
             f"`{figure.verl_key}`" if figure.verl_key else "computed by the trainer",
             ", ".join(f"`{series}`" for series in _series(figure.name)),
         ]

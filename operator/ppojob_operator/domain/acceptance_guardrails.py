@@ -172,7 +172,7 @@ def _metric(spec: PPOJobSpec, metric: str, path: str) -> Iterator[Problem]:
         close = closest(metric, FIGURES)
         hint = f"did you mean {close}?" if close else "see docs/figures.md"
         yield Problem(field=path, message=f"unknown figure {metric!r}: {hint} (verl's own keys have a slash)")
-    elif figure.need is not None and (missing := _missing(spec, figure.need)):
+    elif missing := next(filter(None, (_missing(spec, need) for need in figure.needs)), None):
         yield Problem(field=path, message=f"{metric} can never exist in this configuration: {missing}")
 
 

@@ -61,6 +61,11 @@ def test_step_figures_are_all_known_and_absent_rather_than_invented() -> None:
     assert figures["updateKL"] == 0.1
     assert "deviceMemoryFraction" not in figures
     assert "rewardMean" not in figures
+    on_a_device = {"deviceMemoryFraction": 0.5, "criticMemoryAllocatedBytes": 1e9}
+    measured = step_figures(
+        verl, SAMPLES, missing=0, max_response_length=16, grouped=True, devices=4, device_memory=on_a_device
+    )
+    assert measured.items() >= on_a_device.items()
     without = step_figures({}, SAMPLES, missing=0, max_response_length=16, grouped=False, devices=1)
     assert not {"kl", "klCoefficient", "tokensPerSecond", "rewardGroupStd"} & set(without)
 

@@ -266,7 +266,8 @@ async def test_series(client: Client, job: JobLayout) -> None:
     first, second = started(job, 1), started(job, 2)
     for step in (1, 2, 3):
         step_row(first, step)
-    step_row(second, 2, {"gradNorm": 4.0, "learningRate": 1e-6})
+    memory = {"criticMemoryAllocatedBytes": 3e9, "rolloutMemoryReservedBytes": 6e9, "deviceMemoryTotalBytes": 8e10}
+    step_row(second, 2, {"gradNorm": 4.0, "learningRate": 1e-6, **memory})
     sealed_checkpoint(first, 1, 2)
     await put(client, "/v1/confirmed", {"checkpoints": [{"attempt": 1, "step": 2}]})
     found = await samples(client)
@@ -278,6 +279,9 @@ async def test_series(client: Client, job: JobLayout) -> None:
         ("ppojob_kl", ()): 0.02,
         ("ppojob_gradient_norm", ("actor",)): 4.0,
         ("ppojob_learning_rate", ("actor",)): 1e-6,
+        ("ppojob_device_memory_bytes", ("allocated", "critic")): 3e9,
+        ("ppojob_device_memory_bytes", ("reserved", "rollout")): 6e9,
+        ("ppojob_device_memory_bytes", ("total", "device")): 8e10,
         ("ppojob_stage_duration_seconds", ("gen",)): 0.5,
         ("ppojob_verl", ("actor/odd",)): 7,
         ("ppojob_step_duration_seconds_count", ()): 4,

@@ -201,6 +201,14 @@ _TIME = Row(
             high=1,
         ),
         Panel(
+            title="Device memory by role",
+            good="Flat, below the device's. Actor, reference and critic share one process and take turns: each shows "
+            "the peak of its turn, on the fullest device.",
+            queries=(Query(_told(m.DEVICE_MEMORY, "role", "kind"), "{{role}} {{kind}}"),),
+            unit="bytes",
+            low=0,
+        ),
+        Panel(
             title="Useful and all steps",
             good="One line. The gap is what rollbacks and crashes have cost.",
             queries=(Query(_told(m.STEPS), "all"), Query(_told(m.USEFUL_STEPS), "useful")),

@@ -50,7 +50,7 @@ def is_validation_metric(metric: str | None) -> bool:
     if metric is None:
         return False
     figure = FIGURES.get(metric)
-    return metric.startswith("val-") or (figure is not None and figure.need is Need.VALIDATION)
+    return metric.startswith("val-") or (figure is not None and Need.VALIDATION in figure.needs)
 
 
 def guards_of(spec: PPOJobSpec) -> tuple[Guard, ...]:
