@@ -64,6 +64,8 @@ class AttemptConfig:
     resume: Resume | None = None
     data: DataPlan = field(default_factory=DataPlan)
     samples: SampleSettings = field(default_factory=SampleSettings)
+    checksums: bool = False
+    """Whether manifests carry checksums of large files too."""
     graceful_stop_seconds: int = 120
     startup_timeout_seconds: int = 1800
     step_timeout_seconds: int = 3600
@@ -97,6 +99,7 @@ class AttemptConfig:
             },
             "data": self.data.to_json(),
             "samples": self.samples.to_json(),
+            "checksums": self.checksums,
             "gracefulStopSeconds": self.graceful_stop_seconds,
             "startupTimeoutSeconds": self.startup_timeout_seconds,
             "stepTimeoutSeconds": self.step_timeout_seconds,
@@ -129,6 +132,7 @@ class AttemptConfig:
             else None,
             data=DataPlan.from_json(value.get("data", {})),
             samples=SampleSettings.from_json(value.get("samples", {})),
+            checksums=bool(value.get("checksums")),
             graceful_stop_seconds=int(value["gracefulStopSeconds"]),
             startup_timeout_seconds=int(value["startupTimeoutSeconds"]),
             step_timeout_seconds=int(value["stepTimeoutSeconds"]),

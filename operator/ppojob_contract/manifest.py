@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ TOMBSTONE = "deleted.json"
 """What the manifest of a checkpoint that is being deleted is renamed to: it has stopped being one at once."""
 
 CHECKSUM_LIMIT_BYTES = 1 << 20
-"""Files up to this size carry a SHA-256; a checksum of every shard would cost minutes at each save."""
+"""Files up to this size always carry a SHA-256; that of every shard would cost minutes at each save of a large model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +92,29 @@ class Manifest:
         )
 
 
-def scan(folder: Path, *, checksum_limit_bytes: int | None = CHECKSUM_LIMIT_BYTES) -> dict[str, FileEntry]:
-    """Every file of a checkpoint but the manifest itself; with no limit each has its checksum."""
+class Compare(Enum):
+    """What of a checkpoint is compared with its manifest: sizes always, and checksums of which files."""
+
+    SIZES = auto()
+    SMALL_FILES = auto()
+    ALL_FILES = auto()
+
+
+def scan(folder: Path, *, checksums: bool = False) -> dict[str, FileEntry]:
+    """Every file of a checkpoint but the manifest itself; with `checksums` large ones carry theirs too."""
     entries = {}
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder).as_posix()
         if path.is_file() and relative not in {NAME, TOMBSTONE} and not path.name.endswith(".tmp"):
             size = path.stat().st_size
-            small = checksum_limit_bytes is None or size <= checksum_limit_bytes
-            entries[relative] = FileEntry(size=size, sha256=sha256(path) if small else None)
+            hashed = checksums or size <= CHECKSUM_LIMIT_BYTES
+            entries[relative] = FileEntry(size=size, sha256=sha256(path) if hashed else None)
     return entries
 
 
-def problems(folder: Path, manifest: Manifest, *, checksums: bool = True) -> list[str]:
+def problems(folder: Path, manifest: Manifest, compare: Compare = Compare.ALL_FILES) -> list[str]:
     """What differs from the manifest, a line each; empty for a checkpoint that can be loaded."""
+    largest = {Compare.SIZES: -1, Compare.SMALL_FILES: CHECKSUM_LIMIT_BYTES, Compare.ALL_FILES: None}[compare]
     found = []
     for relative, entry in manifest.files.items():
         path = folder / relative
@@ -112,7 +122,7 @@ def problems(folder: Path, manifest: Manifest, *, checksums: bool = True) -> lis
             found.append(f"{relative} is missing")
         elif (size := path.stat().st_size) != entry.size:
             found.append(f"{relative} has {size} bytes instead of {entry.size}")
-        elif checksums and entry.sha256 and sha256(path) != entry.sha256:
+        elif entry.sha256 and (largest is None or size <= largest) and sha256(path) != entry.sha256:
             found.append(f"{relative} has another content than when it was saved")
     return found
 

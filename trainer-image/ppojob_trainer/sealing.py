@@ -26,6 +26,7 @@ def seal(
     last_command: str | None,
     dataset_digest: str | None = None,
     batches: Batches | None = None,
+    checksums: bool = False,
 ) -> Manifest:
     """Puts the checkpoint's files on disk, then its manifest: torch.save leaves them in the page cache."""
     sync(folder)
@@ -33,7 +34,7 @@ def seal(
         attempt=attempt,
         step=step,
         world_size=world_size,
-        files=manifests.scan(folder),
+        files=manifests.scan(folder, checksums=checksums),
         figures=figures,
         state=state,
         settings=settings,

@@ -229,6 +229,7 @@ class JobTrainer(PPOTrainerSync):
             last_command=None,
             dataset_digest=datasets.digest_of(self.files.layout),
             batches=row.batches if row else None,
+            checksums=self.attempt.checksums,
         )
         seconds += time.monotonic() - begin
         self.files.event(step, CHECKPOINT_SAVED, f"{manifest.size_bytes} bytes in {seconds:.2f} s")

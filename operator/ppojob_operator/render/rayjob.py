@@ -8,6 +8,7 @@ from ppojob_contract.attempt import AttemptConfig, Resume, SampleSettings
 from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
+from ppojob_operator.api.v1alpha1.checkpoints import Verify
 from ppojob_operator.api.v1alpha1.reward import RewardTerm
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
 from ppojob_operator.domain import effective
@@ -81,6 +82,7 @@ def attempt_config(
             keep_last=spec.samples.keep_last,
             validation=spec.samples.validation,
         ),
+        checksums=spec.checkpoints.verify is Verify.CHECKSUMS,
         graceful_stop_seconds=spec.graceful_stop_seconds,
         startup_timeout_seconds=spec.failure_policy.startup_timeout_seconds,
         step_timeout_seconds=spec.failure_policy.step_timeout_seconds,

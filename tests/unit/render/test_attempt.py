@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 import yaml
 from tests.support.builders import UID, spec
 
@@ -67,6 +68,11 @@ def test_kuberay_neither_retries_nor_deletes() -> None:
     assert "ttlSecondsAfterFinished" not in job
     assert job["clusterSelector"] == {"ray.io/cluster": "job-0a1b2-c2"}
     assert job["submissionMode"] == "HTTPMode"
+
+
+@pytest.mark.parametrize(("verify", "checksums"), [({}, False), ({"verify": "Checksums"}, True)])
+def test_how_checkpoints_are_verified(verify: dict[str, str], checksums: bool) -> None:
+    assert told(render(checkpoints=verify)).checksums is checksums
 
 
 def test_a_folder_on_the_claim() -> None:

@@ -16,10 +16,11 @@ from tests.unit.trainer.builders import checkpoint, content, event_row, sealed_c
 from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind
+from ppojob_contract.manifest import CHECKSUM_LIMIT_BYTES
 from ppojob_contract.metrics import LEFT_OUT, STAGE_DURATION, TRAINER_METRICS, VERL
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState, State, Steps
-from ppojob_trainer import locks
+from ppojob_trainer import locks, sealing
 from ppojob_trainer.attempt_files import AttemptFiles
 from ppojob_trainer.monitor.app import Monitor
 from ppojob_trainer.monitor.job import Identity, Job
@@ -109,6 +110,18 @@ async def test_checkpoints(client: Client, job: JobLayout, tmp_path: Path) -> No
     _, cut, dead = (await state(client)).checkpoints
     assert cut.problem == "data.pt has 1 bytes instead of 8"
     assert not dead.saving
+
+
+async def test_reading_large_files_is_left_to_the_trainer(client: Client, job: JobLayout) -> None:
+    folder = checkpoint(started(job, 1), 1, 5)
+    (folder / "data.pt").write_bytes(b"i" * (CHECKSUM_LIMIT_BYTES + 1))
+    values = {"attempt": 1, "step": 5, "world_size": 1, "last_command": None}
+    sealing.seal(folder, **values, figures={}, state={}, settings={}, checksums=True)  # type: ignore[arg-type]
+    (folder / "data.pt").write_bytes(b"I" * (CHECKSUM_LIMIT_BYTES + 1))
+    assert (await state(client)).checkpoints[0].complete
+    (folder / "actor" / "model.pt").write_bytes(b"WEIGHTS")
+    os.utime(folder / "manifest.json", (2e9, 2e9))
+    assert (await state(client)).checkpoints[0].problem == "actor/model.pt has another content than when it was saved"
 
 
 async def test_a_checkpoint_that_an_attempt_could_not_load(client: Client, job: JobLayout) -> None:

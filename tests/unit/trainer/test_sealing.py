@@ -1,10 +1,12 @@
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from tests.unit.trainer.builders import checkpoint, sealed_checkpoint
 
 from ppojob_contract.layout import JobLayout
+from ppojob_contract.manifest import CHECKSUM_LIMIT_BYTES
 from ppojob_trainer import sealing
 from ppojob_trainer.classification import unloadable
 from ppojob_trainer.errors import CheckpointError, ConfigError, StorageError
@@ -53,6 +55,18 @@ def damage_no_manifest(folder: Path) -> str:
 )
 def test_damage_is_named(folder: Path, damage) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(StorageError, match=damage(folder)):
+        sealing.verified(folder)
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_a_changed_shard_is_noticed_before_it_is_loaded_where_asked(tmp_path: Path, checksums: bool) -> None:
+    folder = checkpoint(JobLayout(tmp_path).attempt(1), 1, 5)
+    shard = folder / "actor" / "model.pt"
+    shard.write_bytes(b"w" * (CHECKSUM_LIMIT_BYTES + 1))
+    values = {"attempt": 1, "step": 5, "world_size": 1, "last_command": None}
+    sealing.seal(folder, **values, figures={}, state={}, settings={}, checksums=checksums)  # type: ignore[arg-type]
+    shard.write_bytes(b"W" * (CHECKSUM_LIMIT_BYTES + 1))
+    with pytest.raises(CheckpointError, match=r"model.pt has another content") if checksums else nullcontext():
         sealing.verified(folder)
 
 

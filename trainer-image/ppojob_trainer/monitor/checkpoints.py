@@ -1,4 +1,7 @@
-"""Checkpoints as they are on disk, cheaply: sizes each time, checksums once for each manifest."""
+"""Checkpoints as they are on disk, cheaply: sizes each time, checksums of small files once for each manifest.
+
+Those of large files would keep the monitor from answering for minutes: the trainer compares them before it loads.
+"""
 
 from pathlib import Path
 
@@ -6,7 +9,7 @@ from ppojob_contract import manifest as manifests
 from ppojob_contract.durable import read_json
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef
-from ppojob_contract.manifest import Manifest
+from ppojob_contract.manifest import Compare, Manifest
 from ppojob_contract.protocol import CheckpointState
 
 NO_MANIFEST = "no manifest yet"
@@ -53,10 +56,10 @@ class CheckpointScanner:
         known = self._verified.get(path)
         if known is None or known[0] != changed:
             manifest = Manifest.from_json(read_json(path) or {})
-            known = (changed, manifest, manifests.problems(folder, manifest))
+            known = (changed, manifest, manifests.problems(folder, manifest, Compare.SMALL_FILES))
             self._verified[path] = known
         _, manifest, found = known
-        found = found or manifests.problems(folder, manifest, checksums=False)
+        found = found or manifests.problems(folder, manifest, Compare.SIZES)
         return manifest, "; ".join(found[:5]) or None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ppojob_contract import manifest as manifests
 from ppojob_contract.durable import read_json
-from ppojob_contract.manifest import Manifest
+from ppojob_contract.manifest import Compare, Manifest
 from ppojob_contract.outcomes import Outcome
 from ppojob_contract.stages import Stage, StageLayout, StageResult, StageRunLayout, StageState, figures_of
 
@@ -61,7 +61,7 @@ def _result(layout: StageLayout) -> StageResult | None:
     """Of an output that is there."""
     try:
         manifest = read_json(layout.output / manifests.NAME)
-        if manifest is None or manifests.problems(layout.output, Manifest.from_json(manifest), checksums=False):
+        if manifest is None or manifests.problems(layout.output, Manifest.from_json(manifest), Compare.SIZES):
             return None
         return StageResult.from_json(read_json(layout.result) or {})
     except _UNREADABLE:

@@ -60,7 +60,7 @@ def publish(layout: StageLayout, run: int, result: StageResult) -> StageResult:
         attempt=run,
         step=0,
         world_size=1,
-        files=manifests.scan(folder, checksum_limit_bytes=None),
+        files=manifests.scan(folder, checksums=True),
         figures=result.figures,
     )
     write_json(folder / manifests.NAME, manifest.to_json())

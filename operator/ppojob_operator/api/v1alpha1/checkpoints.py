@@ -57,6 +57,13 @@ class ResumeFrom(Model):
     weights_only: bool = Field(default=False, description="Only weights: steps, optimizer and data begin anew")
 
 
+class Verify(StrEnum):
+    """What a checkpoint's files are compared by before they are loaded."""
+
+    SIZES = "Sizes"
+    CHECKSUMS = "Checksums"
+
+
 class Checkpoints(Model):
     """When to save, when to trust and what to keep."""
 
@@ -72,3 +79,8 @@ class Checkpoints(Model):
         default=None, description="What the job begins from; without effect once it has begun"
     )
     keep_best: KeepBest | None = Field(default=None, description="Confirmed ones to keep beside the newest")
+    verify: Verify = Field(
+        default=Verify.SIZES,
+        description="Files above 1 MiB are compared by size, or by SHA-256 too: it reads each once more at every save "
+        "and before every load. Of checkpoints that attempts started from now on save",
+    )
