@@ -1,8 +1,8 @@
-"""`python -m tests.faults [--only WORD]`: the table of what is killed or damaged in a rollback, and what came of it.
+"""`python -m tests.faults [--only WORD] [--report]`: what is killed or damaged in a rollback, and what came of it.
 
 The example's model trains with a learning rate that sends it away again after every rollback: each rollback of one run
 is met by one fault. Two runs: with rollbacks in the running trainer, and by new starts. Exit code 1 where anything
-confirmed was lost, or a rollback was doubled or missed.
+confirmed was lost, or a rollback was doubled or missed. `--report` makes docs/faults.md of the lines measured so far.
 """
 
 from __future__ import annotations
@@ -12,65 +12,83 @@ import sys
 import time
 from collections.abc import Iterable
 
-from tests.faults import full_volume, moments, victims
+from tests.faults import full_volume, moments, report, victims
 from tests.faults.damage import DAMAGES
-from tests.faults.matrix import Fault, Result, inflict, kills
+from tests.faults.matrix import Fault, Faults, inflict, kills, kills_together
+from tests.faults.result import Key, Result, line, measured, remember, table
 from tests.support.kube import REPOSITORY, Kube
 from tests.support.run import Run
 
 NAMESPACE = "faults"
+PATHS = {"hot": "Auto", "cold": "Cold"}
+SINGLE = [(fault,) for fault in DAMAGES]
+FAULTS: dict[str, list[Faults]] = {
+    "hot": [*kills((*victims.CONTROL, *victims.TRAINER), moments.HOT), *SINGLE],
+    "cold": [*kills_together(victims.CONTROL, moments.COLD), *kills(victims.TRAINER, moments.COLD), *SINGLE],
+}
+
+
+def _key(path: str, fault: Fault) -> Key:
+    return path, fault.what, fault.moment.name
+
+
+ORDER: list[Key] = [
+    *(_key(path, fault) for path, rollbacks in FAULTS.items() for faults in rollbacks for fault in faults),
+    full_volume.KEY,
+]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="faults whose line has this word, for example 'hot' or 'monitor'")
-    only = parser.parse_args().only
+    parser.add_argument("--report", action="store_true", help="write docs/faults.md of what was measured, run nothing")
+    arguments = parser.parse_args()
+    if arguments.report:
+        return report.write(measured(), ORDER)
     began = time.monotonic()
-    kube = Kube.connect()
+    results: list[Result] = []
+    for result in _measure(Kube.connect(), arguments.only):
+        remember(result)
+        results.append(result)
+        print(f"{(time.monotonic() - began) / 60:.0f} min {line(result)}", flush=True)
+    print(f"\n{table(results)}\n\n{len(results)} faults in {(time.monotonic() - began) / 60:.0f} minutes")
+    return 0 if results and all(result.good for result in results) else 1
+
+
+def _measure(kube: Kube, only: str) -> Iterable[Result]:
     kube.install_operator()
-    results: list[tuple[str, Result]] = []
-    for path, mode, faults in (
-        ("hot", "Auto", [*kills(victims.ALL, moments.HOT), *DAMAGES]),
-        ("cold", "Cold", [*kills(victims.ALL, moments.COLD), *DAMAGES]),
-    ):
-        chosen = [fault for fault in faults if only in f"{path} {fault.what} {fault.moment.name}"]
-        results += [(path, result) for result in _run(kube, path, mode, chosen)]
-    if only in "cold volume full during a save":
-        results.append(("cold", full_volume.inflict(kube)))
-    print(f"\n{_table(results)}\n\n{len(results)} faults in {(time.monotonic() - began) / 60:.0f} minutes")
-    return 0 if results and all(result.good for _, result in results) else 1
+    for victim in victims.CONTROL:
+        victim.renew(kube)
+    for path, rollbacks in FAULTS.items():
+        yield from _of_path(kube, path, [faults for faults in rollbacks if any(_chosen(path, f, only) for f in faults)])
+    if only in " ".join(full_volume.KEY):
+        yield full_volume.inflict(kube)
 
 
-def _run(kube: Kube, name: str, mode: str, faults: list[Fault]) -> Iterable[Result]:
-    if not faults:
-        return
+def _chosen(path: str, fault: Fault, only: str) -> bool:
+    return only in " ".join(_key(path, fault))
+
+
+def _of_path(kube: Kube, path: str, rollbacks: list[Faults]) -> Iterable[Result]:
+    run: Run | None = None
+    for faults in rollbacks:
+        if run is None or run.status.get("finished"):
+            run = _begin(kube, path)
+        yield from inflict(run, path, faults)
+    if run is not None:
+        run.remove()
+
+
+def _begin(kube: Kube, path: str) -> Run:
     kube.fresh_namespace(NAMESPACE)
-    run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "rollback.yaml").read_text()).named(name)
+    run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "rollback.yaml").read_text()).named(path)
     run.spec["training"]["totalSteps"] = 100_000
-    run.spec["rollback"] = {"limit": 1000, "path": mode, "data": "Replay", "minHealthySteps": 0}
+    run.spec["guardrails"][0]["conditions"] = [{"metric": "kl", "above": moments.KL_BOUND}]
+    run.spec["rollback"] = {"limit": 1000, "path": PATHS[path], "data": "Replay", "minHealthySteps": 0}
     run.spec["failurePolicy"] = {"maxRestarts": 1000, "startupTimeoutSeconds": 300}
-    run.spec["checkpoints"] |= {"keepLast": 1000}
+    run.spec["checkpoints"] |= {"keepLast": 1000, "verify": "Checksums"}
     run.apply()
-    for fault in faults:
-        result = inflict(run, fault)
-        print(f"{name}: {_line(result)}", flush=True)
-        yield result
-    kube.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=170s")
-
-
-def _table(results: list[tuple[str, Result]]) -> str:
-    head = (
-        "| rollback | fault | moment | seconds | rollbacks | restarts | attempt | steps again | lost | wrong |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
-    return "\n".join([head, *(f"| {path} | {_line(result)} |" for path, result in results)])
-
-
-def _line(result: Result) -> str:
-    return (
-        f"{result.what} | {result.moment} | {result.seconds:.0f} | {result.rollbacks} | {result.restarts} | "
-        f"{result.attempts} | {result.steps_again} | {'; '.join(result.lost) or '-'} | {'; '.join(result.wrong) or '-'}"
-    )
+    return run
 
 
 if __name__ == "__main__":

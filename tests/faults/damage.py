@@ -9,20 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.matrix import Fault, confirmed
-from tests.faults.moments import Moment
+from tests.faults.moments import BEFORE
 from tests.support.kube import Kube
 from tests.support.run import Run
 
 from ppojob_contract import manifest as manifests
-from ppojob_contract.journal import RowKind
 
 SMALL_VOLUME = "ppojob-small"
 SMALL_MEGABYTES = 64
-
-
-def _target(run: Run) -> Path:
-    newest = confirmed(run)[-1]
-    return run.layout.attempt(newest.attempt).checkpoint(newest.step)
 
 
 def _largest(folder: Path) -> Path:
@@ -35,26 +29,42 @@ def _cut(folder: Path) -> None:
         file.truncate(path.stat().st_size // 2)
 
 
-def _damage(how: Callable[[Path], None]) -> Callable[[Run], int]:
-    def do(run: Run) -> int:
-        how(_target(run))
-        return 1
-
-    return do
-
-
-def _bad_row(run: Run, number: int) -> bool:
-    """The guardrail's figure is out of bounds: the rollback comes two rows later."""
-    threshold = run.spec["guardrails"][0]["conditions"][0]["above"]
-    return any(row.kind is RowKind.STEP and row.figures.get("kl", 0.0) > threshold for row in run.journal(number))
+def _change(folder: Path) -> None:
+    """As many bytes as before: by its size it looks whole."""
+    path = _largest(folder)
+    assert path.stat().st_size > manifests.CHECKSUM_LIMIT_BYTES, "its checksum is there only because it was asked for"
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
 
 
-BEFORE = Moment("just before the rollback", _bad_row)
+def _damage(how: Callable[[Path], None]) -> Callable[[Run], Callable[[], int]]:
+    """To the newest confirmed checkpoint: the one that the rollback would go back to."""
+
+    def aim(run: Run) -> Callable[[], int]:
+        layout = run.layout
+
+        def do() -> int:
+            newest = confirmed(layout)[-1]
+            how(layout.attempt(newest.attempt).checkpoint(newest.step))
+            return 1
+
+        return do
+
+    return aim
+
+
+def _fault(what: str, how: Callable[[Path], None]) -> Fault:
+    return Fault(f"checkpoint: {what}", BEFORE, _damage(how), needs_confirmed=2)
+
 
 DAMAGES = (
-    Fault("checkpoint: a file cut", BEFORE, _damage(_cut)),
-    Fault("checkpoint: a file missing", BEFORE, _damage(lambda folder: _largest(folder).unlink())),
-    Fault("checkpoint: manifest missing", BEFORE, _damage(lambda folder: (folder / manifests.NAME).unlink())),
+    _fault("a file cut", _cut),
+    _fault("a file missing", lambda folder: _largest(folder).unlink()),
+    _fault("a bit of a file turned", _change),
+    _fault("manifest missing", lambda folder: (folder / manifests.NAME).unlink()),
 )
 
 

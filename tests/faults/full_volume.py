@@ -6,18 +6,20 @@ import time
 from typing import Any
 
 from tests.faults.damage import SMALL_VOLUME, fill, small_volume
-from tests.faults.matrix import Result, confirmed, missing
+from tests.faults.matrix import confirmed, happened, missing
+from tests.faults.result import Result
 from tests.support.kube import REPOSITORY, Kube
 from tests.support.run import Run
 
 NAMESPACE = "faults-full"
+KEY = ("cold", "volume full", "during a save")
 ROOM_BYTES = 256 * 1024
 """For the journal and the outcome, but not for a checkpoint."""
 
 
 def inflict(kube: Kube) -> Result:
     """Somebody fills the volume after a checkpoint was confirmed, and makes room again after the save has failed."""
-    result = Result("volume full", "during a save")
+    result = Result(*KEY)
     kube.fresh_namespace(NAMESPACE)
     with small_volume(kube) as folder:
         run = Run.of(kube, NAMESPACE, (REPOSITORY / "examples" / "minimal.yaml").read_text())
@@ -28,8 +30,8 @@ def inflict(kube: Kube) -> Result:
         run.spec["checkpoints"] = {"everySteps": 5, "confirmSteps": 2}
         run.apply()
         run.wait("a confirmed checkpoint", lambda status: status.get("checkpoints", {}).get("confirmed"))
-        trusted = confirmed(run)
-        began = time.monotonic()
+        layout = run.layout
+        trusted = confirmed(layout)
         before = run.status
 
         def failed(status: dict[str, Any]) -> bool:
@@ -39,17 +41,17 @@ def inflict(kube: Kube) -> Result:
 
         run.wait("the failed save", failed)
         filler = fill(folder, ROOM_BYTES)
-        outcome = run.layout.attempt(before["attempt"]["number"]).outcome.read_text()
-        result.lost = tuple(missing(run, trusted))
+        outcome = layout.attempt(before["attempt"]["number"]).outcome.read_text()
+        result.lost = tuple(missing(layout, trusted))
         filler.unlink()
+        freed = time.time()
         status = run.wait_for_end()
-        result.seconds = time.monotonic() - began
-        result.restarts = status["restarts"]
-        result.attempts = f"{before['attempt']['number']} -> {status['attempt']['number']}"
+        result.happened = happened(status, before["attempt"]["number"])
         result.steps_again = before["progress"]["step"] - trusted[-1].step
+        result.seconds = next(row.time for row in run.journal(status["attempt"]["number"]) if row.time > freed) - freed
         if status["phase"] != "Succeeded":
             result.wrong += (f"ended as {status['phase']}: {status['message']}",)
         if "StorageError" not in outcome:
             result.wrong += (f"told as {outcome}",)
-        run.kube.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=170s")
+        run.remove()
     return result

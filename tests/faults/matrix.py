@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.faults.moments import Moment
+from tests.faults.result import Result
 from tests.faults.victims import Victim
-from tests.support.kube import TookTooLong
+from tests.support.kube import Kube, TookTooLong, wait_for
 from tests.support.run import Run
 
 from ppojob_contract import manifest as manifests
 from ppojob_contract.durable import read_json
-from ppojob_contract.journal import RowKind
+from ppojob_contract.journal import Row, RowKind, read
+from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.manifest import Manifest
+from ppojob_trainer.succession import STARTED_AFTER
 
-RECOVERY_SECONDS = 420
+TRAINING_SECONDS = 300
+MOMENT_SECONDS = 180
+RECOVERY_SECONDS = 300
 
 Status = dict[str, Any]
 
@@ -29,113 +35,217 @@ class Fault:
 
     what: str
     moment: Moment
-    do: Callable[[Run], int]
-    """Returns how much was hit; 0 makes the fault void."""
+    aim: Callable[[Run], Callable[[], int]]
+    """Called well before the moment. What it returns does it, and says how much was hit; 0 makes the fault void."""
+    ends_driver: bool = False
+    needs_confirmed: int = 1
+    afterwards: Callable[[Kube], None] = lambda _: None
+
+
+Faults = tuple[Fault, ...]
+"""Of one rollback, in the order of their moments."""
+
+
+def kills(victims: Iterable[Victim], moments: Iterable[Moment]) -> list[Faults]:
+    """Each victim at each moment, the victims in turn: one that is killed again soon is kept waiting by the kubelet."""
+    return [(_kill(victim, moment),) for moment in moments for victim in victims if moment not in victim.not_at]
+
+
+def kills_together(victims: Sequence[Victim], moments: Sequence[Moment]) -> list[Faults]:
+    """The same, with all the victims killed in each rollback, each at another moment."""
+    return [
+        tuple(
+            _kill(victims[(place - turn) % len(moments)], moment)
+            for place, moment in enumerate(moments)
+            if (place - turn) % len(moments) < len(victims)
+        )
+        for turn in range(len(moments))
+    ]
+
+
+def _kill(victim: Victim, moment: Moment) -> Fault:
+    return Fault(victim.name, moment, victim.aim, victim.ends_driver, afterwards=victim.renew)
 
 
 @dataclass(slots=True)
-class Result:
-    """A line of the table."""
+class _Strike:
+    """A fault while it is measured."""
 
-    what: str
-    moment: str
-    seconds: float = 0.0
-    rollbacks: int = 0
-    restarts: int = 0
-    attempts: str = ""
-    steps_again: int = 0
-    lost: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
-
-    @property
-    def good(self) -> bool:
-        return not self.lost and not self.wrong
+    fault: Fault
+    result: Result
+    do: Callable[[], int]
+    began: float = 0.0
+    struck: float = 0.0
+    trusted: Sequence[CheckpointRef] = ()
 
 
-def kills(victims: Iterable[Victim], moments: Iterable[Moment]) -> Iterator[Fault]:
-    moments = tuple(moments)
-    for victim in victims:
-        for moment in moments:
-            yield Fault(victim.name, moment, victim.kill)
-
-
-def inflict(run: Run, fault: Fault) -> Result:
+def inflict(run: Run, path: str, faults: Faults) -> list[Result]:
     """Waits for the next rollback, does it, and waits until the run trains again."""
-    before = run.wait("training", _trains)
-    number = before["attempt"]["number"]
-    result = Result(fault.what, fault.moment.name)
-    fault.moment.wait(run, number, RECOVERY_SECONDS)
-    trusted = confirmed(run)
-    last = _last_step(run, number)
-    began = time.monotonic()
-    hit = fault.do(run)
+    results = [Result(path, fault.what, fault.moment.name) for fault in faults]
     try:
-        after = run.wait("training again", lambda status: _recovered(before, status), RECOVERY_SECONDS)
+        _inflict(run, faults, results)
     except (TookTooLong, AssertionError) as error:
-        result.wrong = (str(error)[:300],)
-        after = run.status
-    result.seconds = time.monotonic() - began
-    result.rollbacks = after["rollbacks"] - before["rollbacks"]
-    result.restarts = after["restarts"] - before["restarts"]
-    result.attempts = f"{number} -> {after['attempt']['number']}"
-    result.steps_again = last - after["attempt"].get("resume", {}).get("step", 0)
-    result.lost = tuple(missing(run, trusted))
-    result.wrong += tuple(_wrong(run, hit, result, after))
-    return result
+        for result in results:
+            result.wrong += (str(error)[:300],)
+    for fault in faults:
+        fault.afterwards(run.kube)
+    return results
+
+
+def _inflict(run: Run, faults: Faults, results: list[Result]) -> None:
+    layout = run.layout
+    needed = max(fault.needs_confirmed for fault in faults)
+
+    def ready(status: Status) -> bool:
+        return _trains(status) and len(_whole(layout)) >= needed
+
+    before = wait_for("training", lambda: _unless_ended(run, ready), seconds=TRAINING_SECONDS)
+    number = before["attempt"]["number"]
+    strikes = [_Strike(fault, result, fault.aim(run)) for fault, result in zip(faults, results, strict=True)]
+    for strike in strikes:
+        strike.fault.moment.wait(layout, number, MOMENT_SECONDS)
+        _strike(layout, strike)
+    last = max((row.step for row in _steps(layout, number)), default=0)
+    afters = [_trained_on(run, before, strike, last) for strike in strikes]
+    for strike, after in zip(strikes, afters, strict=True):
+        strike.result.lost = tuple(missing(layout, strike.trusted))
+        strike.result.wrong += tuple(_wrong(layout, before, after))
+
+
+def _strike(layout: JobLayout, strike: _Strike) -> None:
+    strike.began = time.time()
+    if strike.do() == 0:
+        strike.result.wrong += ("nothing was hit",)
+    strike.struck = time.time()
+    strike.trusted = _whole(layout)  # not what was damaged just now
+
+
+def _trained_on(run: Run, before: Status, strike: _Strike, last: int) -> Status:
+    """The status that has a step trained after the fault."""
+    layout, number = run.layout, before["attempt"]["number"]
+    since = strike.struck if strike.fault.ends_driver else None
+
+    def went_on() -> tuple[int, Row] | None:
+        return _first_step_after(layout, number, strike.struck, new_driver_since=since)
+
+    attempt, row = wait_for("training on", went_on, seconds=RECOVERY_SECONDS, every=0.2)
+
+    def seen(status: Status) -> bool:
+        current = status.get("attempt", {})
+        place = current.get("number", 0), current.get("lastStep") or 0
+        return bool(status["rollbacks"] > before["rollbacks"] and place >= (attempt, row.step) and _trains(status))
+
+    after = wait_for("training on, as the status has it", lambda: _unless_ended(run, seen), seconds=RECOVERY_SECONDS)
+    strike.result.seconds = row.time - strike.began
+    strike.result.happened = happened(after, number, attempt)
+    strike.result.steps_again = last - _steps(layout, attempt)[0].step + 1
+    return after
+
+
+def _unless_ended(run: Run, reached: Callable[[Status], bool]) -> Status | None:
+    status = run.status
+    if reached(status):
+        return status
+    assert not status.get("finished"), f"the job ended: {json.dumps(status.get('conditions'))}"
+    return None
 
 
 def _trains(status: Status) -> bool:
     return status.get("phase") == "Running" and not status.get("intent") and bool(status["attempt"].get("firstStep"))
 
 
-def _recovered(before: Status, status: Status) -> bool:
-    further = status["attempt"]["number"] > before["attempt"]["number"]
-    return status["rollbacks"] > before["rollbacks"] and further and _trains(status)
+def _first_step_after(
+    layout: JobLayout, number: int, struck: float, *, new_driver_since: float | None
+) -> tuple[int, Row] | None:
+    """Attempt and row; where the driver was hit only those of a new one: the old one's last words are no recovery."""
+    for attempt in layout.attempts():
+        if attempt <= number or (new_driver_since is not None and not _new_driver(layout, attempt, new_driver_since)):
+            continue
+        for row in _steps(layout, attempt):
+            if row.time > struck:
+                return attempt, row
+    return None
 
 
-def confirmed(run: Run) -> list[CheckpointRef]:
+def _new_driver(layout: JobLayout, attempt: int, since: float) -> bool:
+    started = read_json(layout.attempt(attempt).started)
+    return started is not None and STARTED_AFTER not in started and float(started["time"]) > since
+
+
+def _steps(layout: JobLayout, attempt: int) -> list[Row]:
+    return [row for row, _ in read(layout.attempt(attempt).journal) if row.kind is RowKind.STEP]
+
+
+def confirmed(layout: JobLayout) -> list[CheckpointRef]:
     """As the claim has it: what must never be lost."""
-    written = read_json(run.layout.confirmed) or {"checkpoints": []}
+    written = read_json(layout.confirmed) or {"checkpoints": []}
     return [CheckpointRef.from_json(item) for item in written["checkpoints"]]
 
 
-def missing(run: Run, trusted: Iterable[CheckpointRef]) -> Iterator[str]:
-    still = confirmed(run)
+def _whole(layout: JobLayout) -> list[CheckpointRef]:
+    return [ref for ref in confirmed(layout) if not _problems(layout, ref)]
+
+
+def missing(layout: JobLayout, trusted: Iterable[CheckpointRef]) -> Iterator[str]:
+    """What was confirmed and whole, and is not any more."""
+    still = confirmed(layout)
     for ref in trusted:
-        folder = run.layout.attempt(ref.attempt).checkpoint(ref.step)
-        value = read_json(folder / manifests.NAME)
-        found = manifests.problems(folder, Manifest.from_json(value)) if value else ["no manifest"]
+        found = _problems(layout, ref)
         if found or ref not in still:
             yield f"{ref.attempt}/{ref.step}: {'; '.join(found) or 'not confirmed any more'}"
 
 
-def _last_step(run: Run, number: int) -> int:
-    return max((row.step for row in run.journal(number) if row.kind is RowKind.STEP), default=0)
+def _problems(layout: JobLayout, ref: CheckpointRef) -> list[str]:
+    folder = layout.attempt(ref.attempt).checkpoint(ref.step)
+    value = read_json(folder / manifests.NAME)
+    return manifests.problems(folder, Manifest.from_json(value)) if value else ["no manifest"]
 
 
-def _wrong(run: Run, hit: int, result: Result, after: Status) -> Iterator[str]:
-    if hit == 0:
-        yield "nothing was hit"
+def happened(status: Status, first: int, last: int | None = None) -> str:
+    """How each attempt behind `first`, up to `last`, came to be, in words."""
+    attempts = {item["number"]: item for item in [*status["attempts"], status["attempt"]]}
+    words: list[str] = []
+    before = attempts[first]
+    for number in sorted(attempts):
+        if first < number <= (last or number):
+            words.append(_began(before, attempts[number]))
+            before = attempts[number]
+    return ", ".join(words)
+
+
+def _began(before: Status, attempt: Status) -> str:
+    if attempt.get("result") == "Superseded":
+        return "begun in place and given up"
+    if attempt.get("cause") == "Rollback":
+        return "rolled back in place" if attempt.get("carriedBy") else "rolled back by a new start"
+    return f"new start after {before.get('result')}"
+
+
+def _wrong(layout: JobLayout, before: Status, after: Status) -> Iterator[str]:
     # The run may go bad again before somebody looks: each attempt that was rolled back counts once.
-    first = int(result.attempts.split()[0])
+    first = before["attempt"]["number"]
+    rollbacks = after["rollbacks"] - before["rollbacks"]
     ended = [item for item in after["attempts"] if item["number"] >= first and item["result"] == "RolledBack"]
-    if result.rollbacks != len(ended) or not ended:
-        yield f"{result.rollbacks} rollbacks of {len(ended)} attempts"
-    resume = after["attempt"].get("resume")
-    cause = after["attempt"].get("cause")
-    if cause == "Rollback" and resume and CheckpointRef.from_json(resume) not in confirmed(run):
-        yield f"went back to {resume}, which is not confirmed"
+    if rollbacks != len(ended) or not ended:
+        yield f"{rollbacks} rollbacks of {len(ended)} attempts"
     numbers = [item["number"] for item in after["attempts"]] + [after["attempt"]["number"]]
-    if sorted(set(numbers)) != list(range(min(numbers), max(numbers) + 1)):
+    if len(set(numbers)) != len(numbers):
         yield f"attempt numbers {numbers}"
-    yield from _overlaps(run)
+    trusted = _whole(layout)
+    for item in [*after["attempts"], after["attempt"]]:
+        resume = item.get("resume")
+        if item["number"] > first and item.get("cause") == "Rollback":
+            ref = CheckpointRef.from_json(resume) if resume else None
+            if ref not in trusted:
+                yield f"attempt {item['number']} went back to {resume}, which is not confirmed and whole"
+    yield from _overlaps(layout)
 
 
-def _overlaps(run: Run) -> Iterator[str]:
+def _overlaps(layout: JobLayout) -> Iterator[str]:
     """Whether an attempt wrote a row after a later one had begun to."""
     last: tuple[int, float] | None = None
-    for number in run.layout.attempts():
-        times = [row.time for row in run.journal(number)]
+    for number in layout.attempts():
+        times = [row.time for row, _ in read(layout.attempt(number).journal)]
         if times and last is not None and times[0] < last[1]:
             yield f"attempts {last[0]} and {number} overlap"
         if times:

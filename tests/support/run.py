@@ -50,6 +50,12 @@ class Run:
     def apply(self) -> None:
         self.kube.apply(yaml.safe_dump_all(self.objects), self.namespace)
 
+    def remove(self) -> None:
+        """The job, then its namespace: a namespace that still has pods is looked at again after their grace only."""
+        wait = ("--wait", "--timeout=170s")
+        self.kube.kubectl("delete", "ppojobs.rlhf.dev", self.name, "-n", self.namespace, "--cascade=foreground", *wait)
+        self.kube.kubectl("delete", "namespace", self.namespace, *wait)
+
     def patch(self, spec: dict[str, Any]) -> None:
         text = json.dumps({"spec": spec})
         self.kube.kubectl(
