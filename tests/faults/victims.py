@@ -71,8 +71,8 @@ def _all(matches: Matches) -> Iterable[int]:
             continue
 
 
-def _anywhere(matches: Callable[[list[str]], bool]) -> Callable[[Run], Matches]:
-    return lambda _: lambda _folder, words: matches(words)
+def _in_any_pod(matches: Callable[[list[str]], bool]) -> Callable[[Run], Matches]:
+    return lambda _: lambda folder, words: matches(words) and "kubepods" in (folder / "cgroup").read_text()
 
 
 def _in_pods(matches: Callable[[list[str]], bool]) -> Callable[[Run], Matches]:
@@ -102,11 +102,11 @@ def _titled(title: str) -> Callable[[list[str]], bool]:
 
 
 OPERATOR = Victim(
-    "operator", _anywhere(lambda words: words[1:3] == ["-m", "ppojob_operator"]), deployment=(SYSTEM, RELEASE)
+    "operator", _in_any_pod(lambda words: words[1:3] == ["-m", "ppojob_operator"]), deployment=(SYSTEM, RELEASE)
 )
 KUBERAY = Victim(
     "KubeRay's operator",
-    _anywhere(lambda words: words[0] == "/manager"),
+    _in_any_pod(lambda words: words[0] == "/manager"),
     deployment=("kuberay-system", "kuberay-operator"),
 )
 MONITOR = Victim("monitor", _in_pods(_named("ppojob-monitor")))
