@@ -16,7 +16,7 @@ TOMBSTONE = "deleted.json"
 """What the manifest of a checkpoint that is being deleted is renamed to: it has stopped being one at once."""
 
 CHECKSUM_LIMIT_BYTES = 1 << 20
-"""Files up to this size always carry a SHA-256; that of every shard would cost minutes at each save of a large model."""
+"""Files up to this size always carry a SHA-256; that of a large model's shards costs minutes at each save."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
