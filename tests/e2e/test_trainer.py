@@ -12,6 +12,7 @@ REST = (
     "killed_behind_the_load",
     *("refused", "stop_and_resume", "sigterm", "deaths", "adaptive", "weights_only"),
     *("killed_at_each_point", "refused_and_failed", "revoked", "adaptive_hot"),
+    *("reward_two_processes", "reward_lora", "reward_stopped", "reward_refused"),
 )
 """All but `full_disk`, which mounts."""
 
@@ -28,6 +29,11 @@ def empty(request: pytest.FixtureRequest) -> Iterator[tuple[Kube, str]]:
 def test_hot_rollback(empty: tuple[Kube, str]) -> None:
     """Equal to a cold start to the last bit."""
     print(checks.run(*empty, ("hot_equals_cold",), seconds=600))
+
+
+def test_reward_model(empty: tuple[Kube, str]) -> None:
+    """Trained, killed in the middle, gone on with."""
+    print(checks.run(*empty, ("reward_published", "reward_killed"), seconds=600))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from tests.support.kube import REPOSITORY, Kube, TookTooLong, wait_for
 
 CHECKS = REPOSITORY / "trainer-image" / "checks"
 POD = "checks"
-_RAY = "ray start --head --num-cpus=16 --num-gpus=1 --disable-usage-stats > /tmp/ray.log 2>&1 || cat /tmp/ray.log"
+_RAY = "ray start --head --num-cpus=16 --num-gpus=2 --disable-usage-stats > /tmp/ray.log 2>&1 || cat /tmp/ray.log"
 
 
 def run(kube: Kube, namespace: str, scenarios: Sequence[str], *, seconds: float) -> str:
@@ -32,7 +32,7 @@ def _ended(kube: Kube, namespace: str) -> str | None:
 
 def _pod(kube: Kube, scenarios: Sequence[str]) -> dict[str, object]:
     # What failed says where its log is; the log goes with the pod, so it is shown here.
-    show = 'tail -n 60 "$(ls -t /out/*/attempt-*.log | head -n 1)"; exit 1'
+    show = 'tail -n 60 "$(ls -t /out/*/*.log /out/*/*/*.log 2> /dev/null | head -n 1)"; exit 1'
     train = f"python /checks/scenarios.py /out {' '.join(scenarios)} || {{ {show}; }}"
     container = {
         "name": "trainer",

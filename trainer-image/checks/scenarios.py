@@ -14,6 +14,7 @@ from pathlib import Path
 
 import hot
 import psutil  # type: ignore[import-untyped]
+import reward
 from run import STOP, Run, rollback, wait_for_free_locks, wait_until
 
 from ppojob_contract.data_plan import DataPlan, StepRange
@@ -246,6 +247,7 @@ SCENARIOS = {
         left_out_hot,
         full_disk,
         *hot.SCENARIOS,
+        *reward.SCENARIOS,
     )
 }
 

@@ -42,3 +42,7 @@ class CommunicationError(AttemptError):
 
 class Stopped(Exception):
     """Ends the attempt or the stage now, because it was asked to; no failure."""
+
+
+class NonFiniteError(AttemptError):
+    exit_class = ExitClass.NON_FINITE

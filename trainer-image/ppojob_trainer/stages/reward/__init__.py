@@ -1,0 +1,1 @@
+"""The Bradley-Terry reward model: pairs of answers in, a sequence-classification model out."""
