@@ -24,6 +24,12 @@ from ppojob_contract.numbers import number, plain
 CHECKPOINT_SAVED = "CheckpointSaved"
 """Event of a checkpoint that is whole, at its step."""
 
+REWARD_FAILED = "RewardFailed"
+"""Event of a reward term's first failure in an attempt: `<term>: <error>`."""
+
+REWARD_TERM = "reward_term/"
+"""Before a term's name in `verl`: the mean of its own score over the step's samples. verl logs no parts of a reward."""
+
 
 class RowKind(StrEnum):
     STEP = "step"

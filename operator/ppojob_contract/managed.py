@@ -45,7 +45,9 @@ MANAGED: Final[dict[str, str]] = {
     "transfer_queue.enable": _TRAINER,
     "reward.custom_reward_function": _REWARD,
     "custom_reward_function": _REWARD,
-    "reward_model.reward_kwargs": _REWARD,
+    "reward.reward_manager": _REWARD,
+    "reward.reward_model": _REWARD,
+    "reward_model": _REWARD,
     "ray_kwargs": "the trainer joins the job's Ray cluster",
 }
 """Dotted prefix and why it is not to be set."""

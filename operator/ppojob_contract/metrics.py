@@ -63,6 +63,9 @@ CHECKPOINT_STEP = Metric(
 )
 CHECKPOINT_BYTES = Metric("ppojob_checkpoint_bytes", _G, "Size of all checkpoints on the claim", JOB_LABELS)
 CHECKPOINT_SAVE = Metric("ppojob_checkpoint_save_seconds", _G, "Duration of the last checkpoint's save", JOB_LABELS)
+REWARD_TERM_MEAN = Metric(
+    "ppojob_reward_term", _G, "Mean of each reward term's own score", (*JOB_LABELS, "term"), combinations=16
+)
 VERL = Metric("ppojob_verl", _G, "Every other figure of verl's last step", (*JOB_LABELS, "key"), combinations=200)
 LEFT_OUT = Metric(
     "ppojob_figures_left_out", _G, "Figures of the last step that had no room in the bounded metrics", JOB_LABELS
@@ -188,6 +191,7 @@ TRAINER_METRICS = (
     CHECKPOINT_STEP,
     CHECKPOINT_BYTES,
     CHECKPOINT_SAVE,
+    REWARD_TERM_MEAN,
     VERL,
     LEFT_OUT,
     STAGE_FIGURE,

@@ -13,8 +13,11 @@ from tests.support.builders import spec
 from tests.support.examples import NAMES, accepted
 
 from ppojob_contract.managed import managed_reason
+from ppojob_operator.api.v1alpha1.reward import RewardModel
 from ppojob_operator.domain.verl_keys import KEYS
+from ppojob_operator.render.reward import model
 from ppojob_operator.render.verl import overrides
+from ppojob_trainer.rewards.engine import engine_values
 
 SUPPORTED = "0.9.1"
 
@@ -91,3 +94,29 @@ def test_values_keep_the_kind_of_verls_defaults(tree: DictConfig) -> None:
 
 def plain(value: Any) -> Any:
     return OmegaConf.to_container(value) if isinstance(value, DictConfig | ListConfig) else value
+
+
+@pytest.mark.parametrize("engine", ["VLLM", "SGLang"])
+def test_the_keys_of_a_served_reward_model_are_known(tree: DictConfig, engine: str) -> None:
+    """The trainer sets them, from the term that the operator renders."""
+    given = RewardModel.model_validate({"path": "/rm", "engine": engine, "tensorParallelSize": 2})
+    values = engine_values([{"name": "liked", "model": model(given, spec(cluster={"device": "NvidiaGPU"}))}])
+    config = set_all(tree, values)
+    assert {key: plain(OmegaConf.select(config, key)) for key in values} == values
+    served = config.reward.reward_model
+    assert (served.enable, served.enable_resource_pool, served.model_path) == (True, False, "/rm")
+    assert (served.rollout.name, served.rollout.tensor_model_parallel_size) == (engine.lower(), 2)
+    assert served.rollout.prompt_length + served.rollout.response_length == served.rollout.max_model_len
+    assert all(managed_reason(key) for key in values)
+
+
+def test_no_reward_model_is_served_where_none_is_in_an_engine(tree: DictConfig) -> None:
+    terms = [{"name": "r", "rule": {"type": "GSM8K"}}, {"name": "m", "model": {"path": "/m", "engine": "Transformers"}}]
+    assert engine_values(terms) == {"reward.reward_model.enable": False}
+    assert set_all(tree, engine_values(terms)).reward.reward_model.enable is False
+
+
+def test_the_rewards_are_ours_whatever_the_data_source(tree: DictConfig) -> None:
+    manager = {"reward.reward_manager.source": "importlib", "reward.reward_manager.name": "JobRewardManager"}
+    assert all(managed_reason(key) for key in manager)
+    assert set_all(tree, manager).reward.reward_manager.name == "JobRewardManager"

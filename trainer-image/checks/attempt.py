@@ -15,6 +15,11 @@ from ppojob_contract.attempt import AttemptConfig, Resume
 from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 
+TERMS = [
+    {"name": "digits", "weight": 1.0, "rule": {"type": "Regex", "pattern": "[0-9]", "mode": "Share"}},
+    {"name": "right", "weight": 1.0, "rule": {"type": "GSM8K"}},
+]
+
 
 def overrides(toy: str, arguments: argparse.Namespace) -> dict[str, object]:
     """What the operator renders for a PPO job with critic and reference on the toy assets."""
@@ -68,6 +73,7 @@ def main() -> None:
     parser.add_argument("--settings", default="{}", help="JSON")
     parser.add_argument("--resume", help="ATTEMPT:STEP")
     parser.add_argument("--data", default="{}", help="JSON of a data plan")
+    parser.add_argument("--terms", help="JSON of reward terms")
     parser.add_argument("--weights-only", action="store_true")
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--aided", action="store_true", help="under aids.py, as ROOT/aids.json says")
@@ -80,10 +86,7 @@ def main() -> None:
         attempt=arguments.attempt,
         root=arguments.root,
         overrides=overrides(arguments.toy, arguments),
-        reward_terms=[
-            {"name": "digits", "weight": 1.0, "rule": {"type": "Regex", "pattern": "[0-9]", "mode": "Share"}},
-            {"name": "right", "weight": 1.0, "rule": {"type": "GSM8K"}},
-        ],
+        reward_terms=json.loads(arguments.terms) if arguments.terms else TERMS,
         total_steps=arguments.steps,
         max_response_length=arguments.response_length,
         devices=arguments.devices,

@@ -15,6 +15,7 @@ from pathlib import Path
 import hot
 import psutil  # type: ignore[import-untyped]
 import reward
+import reward_terms
 from run import STOP, Run, rollback, wait_for_free_locks, wait_until
 
 from ppojob_contract.data_plan import DataPlan, StepRange
@@ -248,6 +249,7 @@ SCENARIOS = {
         full_disk,
         *hot.SCENARIOS,
         *reward.SCENARIOS,
+        *reward_terms.SCENARIOS,
     )
 }
 

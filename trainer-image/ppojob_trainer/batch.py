@@ -4,6 +4,8 @@
 Keys are `<prompt uid>_<session>_<output>`; padding rows carry the tag `is_padding`.
 """
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 import transfer_queue as tq
 
 from ppojob_trainer.figures import Samples
-from ppojob_trainer.rewards.terms import FAILED_KEY, TERM_PREFIX
+from ppojob_trainer.rewards.terms import ERROR_KEY, FAILED_KEY, TERM_PREFIX
 from ppojob_trainer.rows import ROW
 
 _FIELDS = (
@@ -57,6 +59,19 @@ class Batch:
             failed=[bool(info.get(FAILED_KEY)) for info in self._infos()],
         )
 
+    def parts(self) -> dict[str, float]:
+        """Of each reward term, the mean of its own score."""
+        parts: dict[str, list[float]] = defaultdict(list)
+        for info in self._infos() if self._keys else ():
+            for name, value in info.items():
+                if name.startswith(TERM_PREFIX):
+                    parts[name.removeprefix(TERM_PREFIX)].append(float(value))
+        return {name: math.fsum(values) / len(values) for name, values in parts.items()}
+
+    def reward_errors(self) -> list[str]:
+        """What reward terms said when they failed, each with its term's name before it."""
+        return [str(error) for info in self._infos() if (error := info.get(ERROR_KEY))] if self._keys else []
+
     def kl(self) -> float | None:
         """Mean over all response tokens; None without a reference, or without any token."""
         rows = self._kl_rows()
@@ -99,6 +114,7 @@ class Batch:
                     if name.startswith(TERM_PREFIX)
                 },
                 "rewardFailed": bool(info.get(FAILED_KEY)),
+                "rewardError": info.get(ERROR_KEY) or None,
                 "kl": None if kl is None or not len(kl[position]) else float(kl[position].mean()),
                 "promptLength": len(prompts[position]),
                 "responseLength": length,

@@ -20,6 +20,7 @@ from ppojob_trainer import origin
 from ppojob_trainer.errors import ConfigError
 from ppojob_trainer.overrides import check_known, merged
 from ppojob_trainer.platform_defaults import job_defaults, platform_defaults
+from ppojob_trainer.rewards.engine import engine_values
 from ppojob_trainer.rewards.terms import encode
 
 VERL_VERSION = "0.9.1"
@@ -88,9 +89,13 @@ def managed_values(attempt: AttemptConfig, platform_name: str) -> dict[str, Any]
         "actor_rollout_ref.actor.checkpoint.async_save": False,
         "critic.checkpoint.async_save": False,
         "transfer_queue.enable": True,
-        "reward.custom_reward_function.path": "pkg://ppojob_trainer.rewards.function",
+        "reward.reward_manager.source": "importlib",
+        "reward.reward_manager.name": "JobRewardManager",
+        "reward.reward_manager.module.path": "pkg://ppojob_trainer.rewards.manager",
+        "reward.custom_reward_function.path": "pkg://ppojob_trainer.rewards.manager",
         "reward.custom_reward_function.name": "compute_score",
         "reward.custom_reward_function.reward_kwargs": {"terms": encode(attempt.reward_terms)},
+        **engine_values(attempt.reward_terms),
     }
     return values
 

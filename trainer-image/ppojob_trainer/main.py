@@ -24,7 +24,7 @@ from ppojob_trainer.classification import classify, unloadable
 from ppojob_trainer.errors import ConfigError, Stopped
 from ppojob_trainer.exit_codes import EXIT_DUPLICATE, EXIT_FAILED, EXIT_LOCKED, EXIT_OK, EXIT_USAGE
 from ppojob_trainer.redaction import log_without_secrets
-from ppojob_trainer.rewards.terms import build
+from ppojob_trainer.rewards import preflight
 from ppojob_trainer.supervision import SupervisedRunner
 from ppojob_trainer.watch import Watch
 
@@ -86,11 +86,16 @@ def _run_to_outcome(watch: Watch) -> Outcome:
 def _train(attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
     """From configuration to the end of verl's run. Cheap checks come first: they need no cluster."""
     files = watch.files
+
+    def waiting() -> None:
+        files.beat()
+        watch.check()
+
     platform = configuration.platform()
     keys = configuration.effective(attempt, platform)
     files.write_config(attempt, keys, platform)
     configuration.check_verl()
-    _check_rewards(attempt)
+    files.keep_findings(preflight.check(attempt, waiting))
     origin.manifest_of(attempt)
     incident.keep(attempt)
     datasets.begin(files.layout, attempt.overrides)
@@ -100,10 +105,6 @@ def _train(attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
     files.beat()
     cluster.connect(config)
     _on_sigterm(watch)  # Ray has just put its own handler there, which would end the process without an outcome
-
-    def waiting() -> None:
-        files.beat()
-        watch.check()
 
     cluster.wait_for_devices(attempt, waiting)
     files.beat()
@@ -149,15 +150,6 @@ def _validate(config: Any) -> None:
         AttributeError,
     ) as error:
         raise ConfigError(f"verl refuses the configuration: {error}") from error
-
-
-def _check_rewards(attempt: AttemptConfig) -> None:
-    """Builds every reward term once, so that a missing file ends the attempt before any device is taken."""
-    for spec in attempt.reward_terms:
-        try:
-            build(spec)
-        except Exception as error:
-            raise ConfigError(f"reward term {spec.get('name')}: {error}") from error
 
 
 def _outcome(attempt: AttemptConfig, ending: dict[str, Any]) -> Outcome:

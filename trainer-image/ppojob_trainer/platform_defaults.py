@@ -5,9 +5,11 @@ worker counts are for machines with many cores. CUDA without flash-attn: sdpa, n
 verl's fallback computes log-probabilities in a Python loop over tokens (3 to 5 times slower, 40 GB more at 0.5 B).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from ppojob_contract.attempt import AttemptConfig
+from ppojob_trainer.rewards.models import in_engine
 
 _ACTOR, _REF, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.ref", "actor_rollout_ref.rollout"
 _MODELS = ("actor_rollout_ref.model", "critic.model")
@@ -26,7 +28,12 @@ def platform_defaults(platform: str, *, flash_attention: bool) -> dict[str, Any]
 
 def job_defaults(attempt: AttemptConfig) -> dict[str, Any]:
     """Defaults of every platform, some of them from the attempt itself."""
+    in_process = any(
+        isinstance(term.get("model"), Mapping) and not in_engine(term["model"]) for term in attempt.reward_terms
+    )
     return {
+        # Each reward worker would load the model.
+        **({"reward.num_workers": 1} if in_process else {}),
         "data.max_response_length": attempt.max_response_length,
         "data.filter_overlong_prompts": True,
         "data.custom_cls.path": "pkg://ppojob_trainer.rows",

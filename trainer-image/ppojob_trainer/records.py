@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from ppojob_contract import journal
-from ppojob_contract.journal import Row, RowKind
+from ppojob_contract.journal import REWARD_FAILED, REWARD_TERM, Row, RowKind
 from ppojob_contract.numbers import number, plain
 from ppojob_trainer import figures
 from ppojob_trainer.batch import Batch
@@ -21,10 +21,14 @@ class Records:
         self.last_step_row: Row | None = None
         self._validated: list[Batch] = []
         self._samples: SampleFiles | None = None
+        self._failing: set[str] = set()
+        """Reward terms whose failure the journal of this attempt tells of."""
 
     def step(self, batch: Any, metrics: dict[str, Any], step: int, epoch: int) -> None:
         """`metrics` are verl's, whole."""
-        trainer, verl, answers = self._trainer, _numbers(metrics), Batch(batch)
+        trainer, answers = self._trainer, Batch(batch)
+        metrics.update({f"{REWARD_TERM}{name}": value for name, value in answers.parts().items()})
+        verl = _numbers(metrics)
         rollout = trainer.config.actor_rollout_ref.rollout
         own = figures.step_figures(
             verl,
@@ -47,6 +51,7 @@ class Records:
                 batches=trainer.data.drawn,
             )
         )
+        self._tell(step, answers.reward_errors())
         self._keep(TRAIN, step, [answers])
 
     def validation(self, metrics: dict[str, Any]) -> None:
@@ -56,6 +61,7 @@ class Records:
         own = {} if reward is None else {"validationReward": reward}
         epoch = max(0, step - 1) // trainer.steps_per_epoch
         self._write(Row(kind=RowKind.VALIDATION, step=step, time=time.time(), epoch=epoch, figures=own, verl=verl))
+        self._tell(step, [error for batch in self._validated for error in batch.reward_errors()])
         self._keep(VALIDATION, step, self._validated)
         self._validated = []
 
@@ -76,6 +82,19 @@ class Records:
         """All samples are on the volume."""
         if self._samples is not None:
             self._samples.flush()
+
+    def begin_attempt(self) -> None:
+        """Another attempt runs in this trainer."""
+        self.last_step_row = None
+        self._failing.clear()
+
+    def _tell(self, step: int, errors: list[str]) -> None:
+        """The first failure of each reward term."""
+        for error in errors:
+            term = error.partition(":")[0]
+            if term not in self._failing:
+                self._failing.add(term)
+                self._trainer.files.event(step, REWARD_FAILED, error)
 
     def _keep(self, kind: str, step: int, batches: list[Batch]) -> None:
         trainer = self._trainer

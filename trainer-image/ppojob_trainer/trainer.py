@@ -19,7 +19,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from ppojob_contract import names
 from ppojob_contract.attempt import AttemptConfig
-from ppojob_contract.journal import CHECKPOINT_SAVED
+from ppojob_contract.journal import CHECKPOINT_SAVED, REWARD_FAILED
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import AckResult, Command
 from ppojob_contract.manifest import Manifest
@@ -34,6 +34,7 @@ from ppojob_trainer.mailbox import POLL_SECONDS
 from ppojob_trainer.orders import Orders, RollbackRequested, StopRequested
 from ppojob_trainer.plugin.registration import register_rollout
 from ppojob_trainer.records import Records
+from ppojob_trainer.rewards import colocated
 from ppojob_trainer.workers import ActorWorker, CriticWorker
 
 register_rollout()
@@ -111,6 +112,8 @@ class JobTrainer(PPOTrainerSync):
 
     def on_init_end(self) -> None:
         rollback.begin_journal(self.files, self.attempt, self.put_in_force())
+        for finding in self.files.findings():
+            self.files.event(self.attempt.first_step, REWARD_FAILED, finding)
 
     def put_in_force(self) -> str:
         """Settings, then the weights into the engine; returns what is in force, in words."""
@@ -167,7 +170,8 @@ class JobTrainer(PPOTrainerSync):
         """Becomes that attempt, at its checkpoint and its place in the data."""
         for key, value in changed_keys.items():
             OmegaConf.update(self.config, key, value, merge=False, force_add=True)
-        self.attempt, self._unsealed, self.records.last_step_row = attempt, None, None
+        self.attempt, self._unsealed = attempt, None
+        self.records.begin_attempt()
         self._load_checkpoint()
 
     def _save_and_stop(self, stop: StopRequested) -> None:
@@ -195,6 +199,10 @@ class JobTrainer(PPOTrainerSync):
         super()._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)
         self.records.step(batch, metrics, global_steps, epoch)
         self._seal()
+
+    def _compute_reward_colocate(self, batch: Any, metrics: dict[str, Any] | None = None) -> Any:  # noqa: ARG002
+        """Verl gives a reward model nothing but the conversation, and keeps nothing of it but the score."""
+        return colocated.score(batch, self.tokenizer.pad_token_id, self.reward_loop_manager.compute_rm_score)
 
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = super()._validate()

@@ -76,7 +76,7 @@ def _never_breached(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Pro
 
 def _binary(spec: PPOJobSpec) -> bool:
     """Whether every reward is 0 or 1."""
-    (first, *others), binary = spec.reward.terms, {RuleType.GSM8K, RuleType.EXACT_MATCH}
+    (first, *others), binary = spec.reward.terms, {RuleType.GSM8K, RuleType.MATH_EQUALITY, RuleType.EXACT_MATCH}
     return not others and first.weight == 1 and first.rule is not None and first.rule.type in binary
 
 

@@ -1,14 +1,13 @@
-"""Training that verl would refuse or that this version cannot do: arithmetic, engines, rewards, verl's own keys."""
+"""Training that verl would refuse or that this version cannot do: arithmetic, engines, verl's own keys."""
 
-import re
 from collections.abc import Iterator
 
 from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.managed import managed_reason
-from ppojob_operator.api.v1alpha1.reward import RewardTerm, RuleType
 from ppojob_operator.api.v1alpha1.spec import Device, Override, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import Engine, KLControl, Strategy
 from ppojob_operator.domain import effective, verl_keys
+from ppojob_operator.domain.acceptance_reward import reward_problems
 from ppojob_operator.domain.observation import Problem
 
 _DYNAMIC_BATCH = "actor_rollout_ref.actor.use_dynamic_bsz"
@@ -23,8 +22,7 @@ def training_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     yield from _batches(spec)
     yield from _engine(spec)
     yield from _data(spec)
-    for term in spec.reward.terms:
-        yield from _term(term, f"spec.reward.terms[{term.name}]")
+    yield from reward_problems(spec)
     yield from _overrides(spec)
     yield from _interpolations(spec)
 
@@ -110,27 +108,6 @@ def _data(spec: PPOJobSpec) -> Iterator[Problem]:
     if spec.rollback.data is DataOrder.RESHUFFLE and not spec.data.shuffle:
         message = "Reshuffle needs spec.data.shuffle: true; without it there is one order only"
         yield Problem(field="spec.rollback.data", message=message)
-
-
-def _term(term: RewardTerm, path: str) -> Iterator[Problem]:
-    kinds = [item for item in (term.rule, term.function, term.model) if item is not None]
-    if len(kinds) != 1:
-        yield Problem(field=path, message="set exactly one of rule, function, model")
-    if term.model is not None:
-        message = "reward models are not supported by this version: use a rule or a function"
-        yield Problem(field=f"{path}.model", message=message)
-    rule = term.rule
-    if rule is None:
-        return
-    if (rule.type is RuleType.REGEX) != (rule.pattern is not None):
-        yield Problem(field=f"{path}.rule.pattern", message="goes with type Regex, and only with it")
-    if rule.type is not RuleType.REGEX and rule.mode is not None:
-        yield Problem(field=f"{path}.rule.mode", message="goes with type Regex only")
-    if rule.pattern is not None:
-        try:
-            re.compile(rule.pattern)
-        except re.error as error:
-            yield Problem(field=f"{path}.rule.pattern", message=f"is no Python regular expression: {error}")
 
 
 def _overrides(spec: PPOJobSpec) -> Iterator[Problem]:

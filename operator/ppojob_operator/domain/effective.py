@@ -1,5 +1,6 @@
 """What a spec means where it leaves a choice open: defaults that depend on other fields, and what follows from them."""
 
+from ppojob_operator.api.v1alpha1.reward import RewardEngine, RewardModel
 from ppojob_operator.api.v1alpha1.spec import DEFAULT_KL_TARGET, Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import Engine, Estimator, KLEstimate, KLPlacement
 
@@ -68,6 +69,11 @@ def critic_path(spec: PPOJobSpec) -> str:
 def engine(spec: PPOJobSpec) -> Engine:
     default = Engine.TRANSFORMERS if spec.cluster.device is Device.CPU else Engine.VLLM
     return spec.rollout.engine or default
+
+
+def reward_engine(model: RewardModel, spec: PPOJobSpec) -> RewardEngine:
+    """That of the rollout, unless the term says otherwise."""
+    return model.engine or RewardEngine(engine(spec).value)
 
 
 def gradient_checkpointing(spec: PPOJobSpec) -> bool:

@@ -60,6 +60,7 @@ def events(
         *_checkpoints(old, status),
         *_guardrails(old, judgement),
         *_health(old, status),
+        *_rewards(old, status),
     )
 
 
@@ -210,6 +211,14 @@ _WOULD = {
     GuardrailAction.PAUSE: "be paused",
     GuardrailAction.FAIL: "be failed",
 }
+
+
+def _rewards(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:
+    known = {(item.attempt, item.term) for item in old.reward_failures}
+    for item in new.reward_failures:
+        if (item.attempt, item.term) not in known:
+            message = f"term {item.term} failed at step {item.step} of attempt {item.attempt}: {item.message}"
+            yield Event(type=WARNING, reason="RewardFailed", message=message)
 
 
 def _breached(breach: Breach) -> Event:

@@ -30,6 +30,7 @@ from ppojob_operator.domain.pace import median_step_seconds
 from ppojob_operator.domain.pause import paused, released
 from ppojob_operator.domain.phase import phase, summary
 from ppojob_operator.domain.requested import can_be_done
+from ppojob_operator.domain.reward_failures import reward_failures
 from ppojob_operator.domain.targets import checkpoints, newest
 from ppojob_operator.domain.transitions import decided
 
@@ -70,6 +71,9 @@ def _observed(observation: Observation, judgement: Judgement) -> PPOJobStatus:
         unseen = silent(observation.monitor) and attempt.ended is None and attempt.first_step is not None
         silence = f"no figures: {observation.monitor.message}" if unseen else ""
         update["guardrails"] = [guardrail_status(item, observation.queries, silence) for item in judgement.assessments]
+    update["reward_failures"] = reward_failures(
+        attempt.number, observation.monitor.rows.get(attempt.number), status.reward_failures
+    )
     if judgement.last_row is not None:
         rows = observation.monitor.rows.get(attempt.number, ())
         update["evaluated_through"] = EvaluatedThrough(attempt=attempt.number, step=judgement.last_row.step)

@@ -9,11 +9,10 @@ from ppojob_contract.data_plan import DataPlan
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
 from ppojob_operator.api.v1alpha1.checkpoints import Verify
-from ppojob_operator.api.v1alpha1.reward import RewardTerm
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.render import names, objects, pods, verl
+from ppojob_operator.render import names, objects, pods, reward, verl
 from ppojob_operator.render.raycluster import API_VERSION
 
 NOTHING_LEFT_OUT = DataPlan()
@@ -68,7 +67,7 @@ def attempt_config(
         attempt=attempt,
         root=pods.job_root(job),
         overrides=verl.overrides(spec, first_attempt=attempt == 1),
-        reward_terms=[_term(term) for term in spec.reward.terms],
+        reward_terms=[reward.term(term, spec) for term in spec.reward.terms],
         total_steps=spec.training.total_steps,
         max_response_length=spec.data.max_response_length,
         devices=effective.devices(spec),
@@ -97,17 +96,6 @@ def _resume(resume: ResumePoint | None, source: ResumeSource | None) -> Resume |
         return None
     elsewhere = CheckpointRef(attempt=0, step=source.step)
     return Resume(checkpoint=elsewhere, weights_only=source.weights_only, folder=source.path)
-
-
-def _term(term: RewardTerm) -> dict[str, Any]:
-    """As the trainer reads it: a function by its path in the pods."""
-    value = term.model_dump(mode="json", by_alias=True, exclude_none=True)
-    if term.function is not None:
-        value["function"] = {
-            "path": f"{pods.functions_folder(term.name)}/{term.function.key}",
-            "name": term.function.name,
-        }
-    return value
 
 
 def _runtime_environment(config: AttemptConfig) -> str:

@@ -63,6 +63,7 @@ def container(name: str = "ray", **resources: Any) -> dict[str, Any]:
 
 CONDITION = "spec.guardrails[kl].conditions[0]"
 TERM = "spec.reward.terms[r]"
+GPUS = {"device": "NvidiaGPU", "devicesPerNode": 2}
 ADJUST = "spec.rollback.adjust[LearningRate]"
 TEMPLATE = "spec.cluster.podTemplate"
 
@@ -231,7 +232,30 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"data": data(train=["/data/${oc.env:HOME}"])}, "spec.data.train", "${"),
     ({"reward": term()}, TERM, "exactly one"),
     ({"reward": term(rule={"type": "GSM8K"}, model={"path": "/m"})}, TERM, "exactly one"),
-    ({"reward": term(model={"path": "/m"})}, f"{TERM}.model", "not supported"),
+    ({"reward": term(model={"path": "/m", "engine": "VLLM"})}, f"{TERM}.model.engine", "use Transformers"),
+    ({"reward": term(model={"path": "/m", "memoryFraction": 0.5})}, f"{TERM}.model.memoryFraction", "engine VLLM"),
+    (
+        {"cluster": GPUS, "reward": term(model={"path": "/m", "tensorParallelSize": 3})},
+        f"{TERM}.model.tensorParallelSize",
+        "must divide",
+    ),
+    (
+        {
+            "cluster": GPUS,
+            "reward": {"terms": [{"name": "a", "model": {"path": "/a"}}, {"name": "r", "model": {"path": "/b"}}]},
+        },
+        f"{TERM}.model.engine",
+        "verl serves one reward model, that of a",
+    ),
+    ({"reward": term(rule={"type": "Overlong"})}, f"{TERM}.rule.bufferTokens", "Overlong"),
+    ({"reward": term(rule={"type": "GSM8K", "bufferTokens": 4})}, f"{TERM}.rule.bufferTokens", "Overlong"),
+    ({"reward": term(rule={"type": "Overlong", "bufferTokens": 257})}, f"{TERM}.rule.bufferTokens", "maxResponse"),
+    ({"reward": term(rule={"type": "ExactMatch", "format": "Strict"})}, f"{TERM}.rule.format", "GSM8K"),
+    (
+        {"trainer": overriding("reward.reward_model.enable", True)},
+        "spec.trainer.overrides[reward.reward_model.enable]",
+        "managed",
+    ),
     ({"reward": term(rule={"type": "Regex"})}, f"{TERM}.rule.pattern", "Regex"),
     ({"reward": term(rule={"type": "GSM8K", "mode": "Share"})}, f"{TERM}.rule.mode", "Regex"),
     ({"reward": term(rule={"type": "Regex", "pattern": "("})}, f"{TERM}.rule.pattern", "regular expression"),

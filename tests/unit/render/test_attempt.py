@@ -82,7 +82,8 @@ def test_a_folder_on_the_claim() -> None:
 
 def test_a_function_is_told_by_its_path() -> None:
     terms = [{"name": "mine", "weight": 0.5, "function": {"configMap": "rewards", "key": "r.py", "name": "f"}}]
-    expected = {"name": "mine", "weight": 0.5, "function": {"path": "/ppojob/functions/mine/r.py", "name": "f"}}
+    function = {"path": "/ppojob/functions/mine/r.py", "name": "f", "timeoutSeconds": 30}
+    expected = {"name": "mine", "weight": 0.5, "function": function}
     assert told(render(reward={"terms": terms})).reward_terms == [expected]
 
 

@@ -40,6 +40,13 @@ def attempt_config(root: Path, **changes: Any) -> AttemptConfig:
     return AttemptConfig(**(values | changes))
 
 
+def user_term(folder: Path, code: str, **changes: Any) -> dict[str, Any]:
+    """A reward term with that code."""
+    path = folder / "reward.py"
+    path.write_text(code)
+    return {"name": "own", "weight": 1.0, "function": {"path": str(path), "name": "compute"} | changes}
+
+
 def resume_from(attempt: int, step: int, *, weights_only: bool = False) -> Resume:
     return Resume(checkpoint=CheckpointRef(attempt=attempt, step=step), weights_only=weights_only)
 

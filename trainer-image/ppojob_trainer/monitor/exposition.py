@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from ppojob_contract import metrics as declared
 from ppojob_contract.figures import FIGURES
-from ppojob_contract.journal import Row
+from ppojob_contract.journal import REWARD_TERM, Row
 from ppojob_contract.metrics import Metric, MetricType
 from ppojob_contract.protocol import CheckpointState
 from ppojob_trainer.monitor.job import Job
@@ -82,7 +82,10 @@ class JobCollector(Collector):
             samples = [(list(labels), figures[name]) for name, *labels in metric.figures if name in figures]
             if samples:
                 yield self._gauge(metric, samples)
-        rest = {k: v for k, v in row.verl.items() if k not in _OWN_KEYS and not k.startswith(_STAGE)}
+        terms = {key.removeprefix(REWARD_TERM): v for key, v in row.verl.items() if key.startswith(REWARD_TERM)}
+        if terms:
+            yield self._gauge(declared.REWARD_TERM_MEAN, _kept(declared.REWARD_TERM_MEAN, terms))
+        rest = {k: v for k, v in row.verl.items() if k not in _OWN_KEYS and not k.startswith((_STAGE, REWARD_TERM))}
         yield self._gauge(declared.VERL, _kept(declared.VERL, rest))
         left_out = sum(
             max(0, len(values) - metric.combinations)

@@ -1,14 +1,17 @@
 """A job's `reward.terms` made callable."""
 
-import importlib.util
+import functools
 import json
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from ppojob_trainer.redaction import redact
+from ppojob_trainer.rewards.answers import Answer
+from ppojob_trainer.rewards.functions import FunctionFailed, FunctionProcesses
+from ppojob_trainer.rewards.models import in_engine, reward_model
 from ppojob_trainer.rewards.rules import rule
 
 log = logging.getLogger(__name__)
@@ -16,10 +19,13 @@ log = logging.getLogger(__name__)
 FAILED_KEY = "ppojob_failed"
 """In the result: 1.0 where a term raised; what `failedPromptFraction` counts."""
 
+ERROR_KEY = "ppojob_error"
+"""In the result: the term that raised and what it said, in one line; empty where none did."""
+
 TERM_PREFIX = "term_"
 """In the result: before a term's name, its own score."""
 
-Score = Callable[[Any, str, Any, Mapping[str, Any] | None], float]
+Score = Callable[[Answer], float]
 
 
 @dataclass(slots=True)
@@ -29,6 +35,11 @@ class Term:
     name: str
     weight: float
     score: Score
+    load: Callable[[], None] = lambda: None
+    """Makes ready what the first score needs. Raises what is wrong with it."""
+    close: Callable[[], None] = lambda: None
+    tried: bool = False
+    """Whether it can be tried before training begins."""
     reported: bool = field(default=False)
     """Its first traceback has been logged."""
 
@@ -38,58 +49,52 @@ def encode(terms: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps(list(terms)).replace("$", "\\u0024")
 
 
-def decode(text: str) -> list[Term]:
-    """Raises ValueError, KeyError or what importing a user's file raises."""
-    return [build(spec) for spec in json.loads(text)]
+@functools.lru_cache(maxsize=4)
+def decode(text: str, engine_address: str | None = None) -> tuple[Term, ...]:
+    """What `encode` made; it comes with every call and is decoded once a process. Raises ValueError or KeyError."""
+    return tuple(build(spec, engine_address) for spec in json.loads(text))
 
 
-def build(spec: Mapping[str, Any]) -> Term:
-    """The term that `spec` describes; exactly one kind of those this trainer knows. Raises ValueError otherwise."""
+def build(spec: Mapping[str, Any], engine_address: str | None = None) -> Term:
+    """The term that `spec` describes; exactly one kind of those this trainer knows. Raises ValueError otherwise.
+
+    `engine_address`: where verl serves the reward model, if it does.
+    """
     name, weight = str(spec["name"]), float(spec.get("weight", 1.0))
     if isinstance(spec.get("rule"), Mapping):
-        by_rule = rule(spec["rule"])
-        return Term(name, weight, lambda _source, response, truth, _extra: by_rule(response, _text(truth)))
+        return Term(name, weight, rule(spec["rule"]))
     if isinstance(spec.get("function"), Mapping):
-        return Term(name, weight, _user_function(name, spec["function"]))
+        function = FunctionProcesses(spec["function"])
+        return Term(name, weight, function, function.load, function.close, tried=True)
+    if isinstance(spec.get("model"), Mapping):
+        model = reward_model(spec["model"], engine_address)
+        return Term(name, weight, model, model.load, model.close, tried=not in_engine(spec["model"]))
     raise ValueError(f"reward term {name!r} is of a kind that this trainer does not know")
 
 
-def total(
-    terms: Sequence[Term], data_source: Any, response: str, ground_truth: Any, extra_info: Mapping[str, Any] | None
-) -> dict[str, float]:
+def total(terms: Sequence[Term], answer: Answer) -> dict[str, float | str]:
     """`score` is the weighted sum, `term_<name>` each part; a term that raises counts as 0 and sets `FAILED_KEY`."""
-    result = {"score": 0.0, FAILED_KEY: 0.0}
+    score, errors, parts = 0.0, [], {}
     for term in terms:
         try:
-            part = float(term.score(data_source, response, ground_truth, extra_info))
-        except Exception:
+            part = float(term.score(answer))
+        except Exception as error:
             part = 0.0
-            result[FAILED_KEY] = 1.0
-            if not term.reported:
-                term.reported = True
-                log.error("reward term %s failed (logged once a process):\n%s", term.name, traceback.format_exc())  # noqa: TRY400
-        result[f"{TERM_PREFIX}{term.name}"] = part
-        result["score"] += term.weight * part
-    return result
+            errors.append(_told(term, error))
+        parts[f"{TERM_PREFIX}{term.name}"] = part
+        score += term.weight * part
+    return {"score": score, FAILED_KEY: float(bool(errors)), ERROR_KEY: "; ".join(errors), **parts}
 
 
-def _user_function(name: str, spec: Mapping[str, Any]) -> Score:
-    path = Path(str(spec["path"]))
-    module_spec = importlib.util.spec_from_file_location(f"ppojob_reward_{name.replace('-', '_')}", path)
-    if module_spec is None or module_spec.loader is None or not path.is_file():
-        raise ValueError(f"reward term {name!r}: {path} is not a Python file")
-    module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    function = getattr(module, str(spec.get("name", "compute")), None)
-    if not callable(function):
-        raise TypeError(f"reward term {name!r}: {path} has no function {spec.get('name', 'compute')!r}")
-
-    def score(data_source: Any, response: str, ground_truth: Any, extra_info: Mapping[str, Any] | None) -> float:
-        value = function(data_source, response, ground_truth, extra_info)
-        return float(value["score"] if isinstance(value, Mapping) else value)
-
-    return score
+def _told(term: Term, error: Exception) -> str:
+    """The error in one line; all of it goes to the log, once a process."""
+    if not term.reported:
+        term.reported = True
+        text = getattr(error, "traceback", "") or traceback.format_exc()
+        log.error("reward term %s failed (logged once a process):\n%s", term.name, redact(text))
+    said = str(error) if isinstance(error, FunctionFailed) else f"{type(error).__name__}: {error}"
+    return redact(f"{term.name}: {' '.join(said.split())}")[:ERROR_CHARACTERS]
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+ERROR_CHARACTERS = 400
+"""Of one term's error; a status shows no more."""

@@ -12,8 +12,17 @@ class RuleType(StrEnum):
     """Rules that need no model."""
 
     GSM8K = "GSM8K"
+    MATH_EQUALITY = "MathEquality"
     EXACT_MATCH = "ExactMatch"
     REGEX = "Regex"
+    OVERLONG = "Overlong"
+
+
+class AnswerFormat(StrEnum):
+    """Where GSM8K looks for the answer."""
+
+    FLEXIBLE = "Flexible"
+    STRICT = "Strict"
 
 
 class RegexMode(StrEnum):
@@ -34,11 +43,25 @@ class RewardRule(Model):
                 ".pattern",
             ),
             ("self.type == 'Regex' || !has(self.mode)", "mode goes with type Regex only", ".mode"),
+            ("self.type == 'GSM8K' || !has(self.format)", "format goes with type GSM8K only", ".format"),
+            (
+                "(self.type == 'Overlong') == has(self.bufferTokens)",
+                "bufferTokens goes with type Overlong, and only with it",
+                ".bufferTokens",
+            ),
         )
     )
     type: RuleType = Field(
-        description="GSM8K: the number after '####' equals the ground truth; ExactMatch: the stripped response equals "
-        "it; Regex: see mode"
+        description="GSM8K: the number after '####' equals the ground truth; MathEquality: the final answer (boxed, "
+        "behind '####' or 'answer is') equals it as mathematics; ExactMatch: the stripped response equals it; Regex: "
+        "see mode; Overlong: 0, and from maxResponseLength - bufferTokens on down to -1 at maxResponseLength"
+    )
+    format: AnswerFormat | None = Field(
+        default=None,
+        description="Of GSM8K. Flexible (default): the last number where there is no '####'; Strict: 0 without '####'",
+    )
+    buffer_tokens: Annotated[int, Field(ge=1, le=1_048_576)] | None = Field(
+        default=None, description="Of Overlong: how many tokens before maxResponseLength the penalty begins"
     )
     pattern: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
         default=None, description="Python regular expression, for type Regex"
@@ -62,10 +85,34 @@ class RewardFunction(Model):
     )
 
 
-class RewardModel(Model):
-    """A given reward model."""
+class RewardEngine(StrEnum):
+    """What a reward model runs in."""
 
-    path: Path = Field(description="Path in the trainer's pods")
+    VLLM = "VLLM"
+    SGLANG = "SGLang"
+    TRANSFORMERS = "Transformers"
+
+
+class RewardModel(Model):
+    """A given reward model: a sequence classifier with one label, whose logit is the score."""
+
+    path: Path = Field(description="Path in the trainer's pods, or a Hugging Face name")
+    engine: RewardEngine | None = Field(
+        default=None,
+        description="VLLM or SGLang: on the job's devices, after generation, one such term at most; Transformers: on "
+        "the processor, during it. Default: that of the rollout",
+    )
+    tensor_parallel_size: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None, description="Devices of one engine; default 1"
+    )
+    memory_fraction: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the devices' memory for the engine while it scores; default 0.3"
+    )
+    max_length: Annotated[int, Field(ge=16, le=1_048_576)] | None = Field(
+        default=None,
+        description="Tokens that the model reads at most, of what is longer the end; default maxPromptLength + "
+        "maxResponseLength + 256",
+    )
 
 
 class RewardTerm(Model):
@@ -83,7 +130,7 @@ class RewardTerm(Model):
     weight: float = Field(default=1.0, description="Factor in the sum; may be negative")
     rule: RewardRule | None = Field(default=None, description="A rule that needs no model")
     function: RewardFunction | None = Field(default=None, description="A Python function from a ConfigMap")
-    model: RewardModel | None = Field(default=None, description="A reward model (not supported by this version)")
+    model: RewardModel | None = Field(default=None, description="A reward model")
 
 
 class Reward(Model):
@@ -91,4 +138,7 @@ class Reward(Model):
 
     terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = Field(
         description="Parts of the reward"
+    )
+    timeout_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
+        default=30, description="For one call of a function; a call that takes longer counts as failed"
     )

@@ -261,6 +261,15 @@ class GuardrailStatus(StatusModel):
     message: Annotated[str, Field(max_length=1024)] = ""
 
 
+class RewardFailure(StatusModel):
+    """The first failure of a reward term in an attempt."""
+
+    term: str
+    attempt: int
+    step: int
+    message: Annotated[str, Field(max_length=1024)] = Field(description="The error and where the code raised it")
+
+
 class PausedBy(StatusModel):
     """Why the run was paused without a person, from the pause until the next attempt."""
 
@@ -314,6 +323,9 @@ class PPOJobStatus(StatusModel):
     checkpoints: Checkpoints = Field(default_factory=Checkpoints)
     guardrails: Annotated[list[GuardrailStatus], Field(max_length=128, json_schema_extra=list_map("name"))] = Field(
         default_factory=list
+    )
+    reward_failures: Annotated[list[RewardFailure], Field(max_length=16, json_schema_extra=list_map("term"))] = Field(
+        default_factory=list, description="Of the current attempt"
     )
     paused_by: PausedBy | None = None
     last_rollback: RollbackMark | None = None

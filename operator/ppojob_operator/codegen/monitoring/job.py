@@ -85,6 +85,11 @@ _POLICY = Row(
             low=0,
         ),
         Panel(
+            title="Reward terms",
+            good="All rise, or hold. One that rises while another falls is what the policy found easier to please.",
+            queries=(Query(_told(m.REWARD_TERM_MEAN, "term"), "{{term}}"),),
+        ),
+        Panel(
             title="Validation reward",
             good="Follows the training reward. Flat or falling while that rises is reward hacking.",
             queries=_figures(validationReward="validation"),
