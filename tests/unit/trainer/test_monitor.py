@@ -17,7 +17,7 @@ from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind
 from ppojob_contract.manifest import CHECKSUM_LIMIT_BYTES
-from ppojob_contract.metrics import LEFT_OUT, STAGE_DURATION, TRAINER_METRICS, VERL
+from ppojob_contract.metrics import LEFT_OUT, REWARD_TERM_MEAN, STAGE_DURATION, TRAINER_METRICS, VERL
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState, State, Steps
 from ppojob_trainer import locks, sealing
@@ -315,6 +315,16 @@ async def test_only_declared_series(client: Client, job: JobLayout) -> None:
     declared = {metric.name.removesuffix("_total") for metric in TRAINER_METRICS}
     text = await (await client.get("/metrics")).text()
     assert {family.name for family in text_string_to_metric_families(text)} <= declared
+
+
+async def test_reward_terms_have_a_series_of_their_own(client: Client, job: JobLayout) -> None:
+    terms = {f"reward_term/t{n:02}": n / 10 for n in range(REWARD_TERM_MEAN.combinations)}
+    step_row(started(job, 1), 1, **terms)
+    found = await samples(client)
+    assert found[REWARD_TERM_MEAN.name, ("t03",)] == 0.3
+    exported = Counter(name for name, _ in found)
+    assert exported[REWARD_TERM_MEAN.name] == len(terms)
+    assert not any("reward_term" in label for name, labels in found if name == VERL.name for label in labels)
 
 
 async def test_names_from_user_code_are_bounded(client: Client, job: JobLayout) -> None:

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,22 @@ def test_platforms() -> None:
     bare = platform_defaults("nvidia", flash_attention=False)
     assert bare["actor_rollout_ref.model.use_fused_kernels"] is True
     assert "actor_rollout_ref.model.use_fused_kernels" not in platform_defaults("nvidia", flash_attention=True)
+
+
+def test_a_reward_model_is_loaded_once_on_any_platform(tmp_path: Path) -> None:
+    def workers(**model: Any) -> object:
+        terms = [{"name": "liked", "model": {"path": "/m", "maxLength": 64, **model}}]
+        return configuration.effective(attempt_config(tmp_path, reward_terms=terms), "nvidia").get("reward.num_workers")
+
+    assert workers(engine="Transformers") == 1
+    assert workers(engine="VLLM") is None, "verl's own"
+
+
+def test_two_reward_models_cannot_be_served(tmp_path: Path) -> None:
+    model = {"path": "/m", "engine": "VLLM", "maxLength": 64}
+    terms = [{"name": "one", "model": model}, {"name": "two", "model": model}]
+    with pytest.raises(ConfigError, match="one, two: verl serves one"):
+        configuration.effective(attempt_config(tmp_path, reward_terms=terms), "nvidia")
 
 
 def test_effective_configuration_has_all_layers(tmp_path: Path) -> None:

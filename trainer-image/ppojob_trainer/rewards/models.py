@@ -55,6 +55,8 @@ class Texts:
         self.path = path
         self.options = {"trust_remote_code": trust_remote_code}
         self._max_length = max_length
+        self._lock = threading.Lock()
+        """A tokenizer is not for two threads at once: each call sets its padding."""
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -88,13 +90,24 @@ class Texts:
         messages = [dict(message) for message in answer.prompt] + [{"role": "assistant", "content": answer.response}]
         text = str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=False))
         begin = self.tokenizer.bos_token
-        text = text.removeprefix(begin) if begin else text
+        return self._shortened(text.removeprefix(begin) if begin else text)
+
+    def encoded(self, texts: Sequence[str]) -> Any:
+        """As tensors, with what encoding puts around a text."""
+        options = {"padding": True, "padding_side": "right"} if len(texts) > 1 else {}
+        with self._lock:
+            inputs = self.tokenizer(list(texts), return_tensors="pt", **options)
+        inputs.pop("token_type_ids", None)
+        return inputs
+
+    def _shortened(self, text: str) -> str:
         limit = self.max_length
         if limit is None:
             return text
-        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        room = limit - self.tokenizer.num_special_tokens_to_add()
-        return text if len(tokens) <= room else str(self.tokenizer.decode(tokens[-room:]))
+        with self._lock:
+            tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            room = limit - self.tokenizer.num_special_tokens_to_add()
+            return text if len(tokens) <= room else str(self.tokenizer.decode(tokens[-room:]))
 
 
 class TransformersModel:
@@ -154,11 +167,8 @@ class TransformersModel:
     def _scores(self, texts: Sequence[str]) -> list[float]:
         import torch  # noqa: PLC0415
 
-        options = {"padding": True, "padding_side": "right"} if len(texts) > 1 else {}
-        inputs = self._texts.tokenizer(list(texts), return_tensors="pt", **options)
-        inputs.pop("token_type_ids", None)
         with torch.inference_mode():
-            return [float(value) for value in self._model(**inputs).logits[:, -1]]
+            return [float(value) for value in self._model(**self._texts.encoded(texts)).logits[:, -1]]
 
 
 class EngineModel:
