@@ -16,10 +16,10 @@ help: ## List the targets
 
 ##@ Main
 .PHONY: demo test
-demo: setup cluster-up images ## Train the example that goes bad, watch it being rolled back
+demo: setup cluster-with-images ## Train the example that goes bad, watch it being rolled back
 	$(BIN)/python -m tests.demo
 
-test: check verify-generated setup cluster-up images ## All tests but the slow ones, on a real cluster that is brought up first
+test: check verify-generated setup cluster-with-images ## All tests but the slow ones, on a real cluster that is brought up first
 	$(PYTEST) --durations=15 -m "not slow" tests/chart tests/rules tests/integration tests/e2e
 
 ##@ Daily
@@ -56,26 +56,26 @@ verify: check verify-generated ## Generated files are current; lint, types, laye
 
 ##@ Longer
 .PHONY: test-long test-trainer bench-rollback test-faults test-smollm2 test-release
-bench-rollback: setup cluster-up images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
+bench-rollback: setup cluster-with-images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
-test-faults: setup cluster-up images ## What is killed or damaged in a rollback, and what came of it: docs/faults.md (an hour; ONLY=word for some)
+test-faults: setup cluster-with-images ## What is killed or damaged in a rollback, and what came of it: docs/faults.md (an hour; ONLY=word for some)
 	$(BIN)/python -m tests.faults --only "$(ONLY)"; code=$$?; $(BIN)/python -m tests.faults --report; exit $$code
 
-test-long: setup cluster-up images ## Operator killed four times in a run, a minute of silence, a head pod deleted (8 minutes)
+test-long: setup cluster-with-images ## Operator killed four times in a run, a minute of silence, a head pod deleted (8 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_operator_killed.py tests/e2e/test_silence.py tests/e2e/test_told.py
 
-test-trainer: setup cluster-up images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
+test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py
 
-test-smollm2: setup cluster-up images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
+test-smollm2: setup cluster-with-images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py
 
 .PHONY: curves test-rules
 curves: setup ## Draw docs/pictures from the recorded run
 	$(BIN)/python -m tests.bench.curves
 
-test-release: setup cluster-up images ## The packaged chart: fresh install, upgrade in a training, failover, uninstall (10 minutes)
+test-release: setup cluster-with-images ## The packaged chart: fresh install, upgrade in a training, failover, uninstall (10 minutes)
 	$(PYTEST) -s -m slow tests/chart/test_release.py
 
 test-rules: setup cluster-build ## Alerts and their exact firing times, with promtool (a minute once it is built)
@@ -89,7 +89,7 @@ mutants: setup ## Mutation tests of the domain (MODULES="hot targets" for some o
 	tests/mutants.sh $(MODULES)
 
 ##@ Set-up
-.PHONY: setup lock images clean
+.PHONY: setup lock images image-cuda clean
 setup: $(VENV)/.ready ## Python environment in .venv
 
 $(VENV)/.ready: tests/requirements.txt tests/setup.sh
@@ -104,6 +104,9 @@ lock: setup ## Lock the development environment anew
 images: ## Operator and trainer image, into the cluster
 	$(PYTHON) -m tests.cluster image operator
 	$(PYTHON) -m tests.cluster image trainer-cpu
+
+image-cuda: ## The trainer image for NVIDIA GPUs, in buildah's store only (10 minutes, 15 GB)
+	$(PYTHON) -m tests.cluster image trainer-cuda --no-load
 
 clean: cluster-down ## Stop the cluster, remove the environment; builds stay cached
 	rm -rf $(VENV)

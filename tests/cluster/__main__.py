@@ -16,7 +16,8 @@ from .shell import ClusterError
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m tests.cluster", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up", help="have a cluster with all addons (a fresh one unless it is up and healthy)")
+    up = commands.add_parser("up", help="have a cluster with all addons (a fresh one unless it is up and healthy)")
+    up.add_argument("--images", action="store_true", help="with this project's images in it")
     commands.add_parser("down", help="remove it; caches and images stay")
     commands.add_parser("status", help="print what there is; exit 1 unless all is well")
     commands.add_parser("build", help="only build the programs and the base image")
@@ -33,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
 def _execute(arguments: argparse.Namespace, where: Paths) -> int:
     match arguments.command:
         case "up":
-            lifecycle.up(where)
+            lifecycle.up(where, for_images=arguments.images)
+            for name in images.NEEDED if arguments.images else ():
+                print(images.project_image(where, name))
         case "down":
             lifecycle.down(where)
         case "build":
@@ -51,7 +54,7 @@ def _execute(arguments: argparse.Namespace, where: Paths) -> int:
         case "image":
             print(images.project_image(where, arguments.name, load=not arguments.no_load))
         case "load":
-            images.load(where, arguments.reference)
+            print(images.load(where, arguments.reference))
     return 0
 
 

@@ -2,10 +2,13 @@
 
 CLUSTER ?= python3 -m tests.cluster
 
-.PHONY: cluster-up cluster-down cluster-status cluster-build test-cluster-dirty
+.PHONY: cluster-up cluster-with-images cluster-down cluster-status cluster-build test-cluster-dirty
 
 cluster-up: ## Have a Kubernetes cluster with KubeRay and Prometheus (nothing to do where it is up)
 	$(CLUSTER) up
+
+cluster-with-images: ## The same, with this project's images in it (through PPOJOB_REGISTRY where KUBECONFIG leads elsewhere)
+	$(CLUSTER) up --images
 
 cluster-down: ## Remove it; caches and images stay
 	$(CLUSTER) down

@@ -1,4 +1,4 @@
-"""Container images without Docker or a registry: built by buildah, handed to the node's containerd.
+"""Container images without Docker: built by buildah, handed to the node's containerd, to kind, or to a registry.
 
 buildah keeps its images and layers in our cache, so that a change of the last lines of a Dockerfile repeats only those.
 On the way to containerd, layers that it has already unpacked are left out: see `load`.
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import base_image, containerd, oci, packages, targets
+from . import base_image, containerd, oci, packages, registry, targets
 from .progress import Progress
 from .settings import REPOSITORY, Paths
 from .shell import ClusterError, CommandError, run, succeeds, tail
@@ -34,18 +34,21 @@ class ProjectImage:
     dockerfile: str
     target: str | None
     inputs: tuple[str, ...]
+    base_argument: str = "BASE_IMAGE"
 
 
+_TRAINER = ("trainer-image/**/*", "operator/ppojob_contract/**/*")
 PROJECT_IMAGES = {
     "operator": ProjectImage("operator/Dockerfile", None, ("operator/**/*",)),
-    "trainer-cpu": ProjectImage(
-        "trainer-image/Dockerfile", "cpu", ("trainer-image/**/*", "operator/ppojob_contract/**/*")
-    ),
+    "trainer-cpu": ProjectImage("trainer-image/Dockerfile", "cpu", _TRAINER),
+    "trainer-cuda": ProjectImage("trainer-image/Dockerfile", "cuda", _TRAINER, "CUDA_BASE_IMAGE"),
 }
+NEEDED = ("operator", "trainer-cpu")
+"""By the demo and the tests."""
 
 
 def project_image(paths: Paths, name: str, *, load: bool = True) -> str:
-    """Have an image of this project built (and loaded); return its reference."""
+    """Have an image of this project built (and loaded); return the name by which the cluster knows it."""
     image = PROJECT_IMAGES[name]
     reference = build(
         paths,
@@ -53,13 +56,11 @@ def project_image(paths: Paths, name: str, *, load: bool = True) -> str:
         dockerfile=REPOSITORY / image.dockerfile,
         context=REPOSITORY,
         target=image.target,
-        build_args={"BASE_IMAGE": base(paths)},
+        build_args={image.base_argument: base(paths)},
         inputs_to_hash=sorted({file for pattern in image.inputs for file in REPOSITORY.glob(pattern)}),
         load=load,
     )
-    if load:
-        _load(paths, reference)
-    return reference
+    return _load(paths, reference) if load else reference
 
 
 def base(paths: Paths) -> str:
@@ -111,8 +112,9 @@ def build(
     return reference
 
 
-def load(paths: Paths, reference: str) -> None:
-    """Have an image that buildah has in the cluster; images of the same name that nothing uses any more go.
+def load(paths: Paths, reference: str) -> str:
+    """Have an image that buildah has in the cluster, and return what it is called there; images of the same name that
+    nothing uses any more go.
 
     containerd runs containers from unpacked snapshots and drops the layers' archives. So of an image that shares its
     lower layers with one that is there, only the others are written, sent and unpacked; in the layout that buildah
@@ -120,14 +122,14 @@ def load(paths: Paths, reference: str) -> None:
     """
     target = targets.choose(paths)
     if target is Target.EXISTING:
-        raise ClusterError("images cannot be loaded into an existing cluster: push them to a registry that it reads")
+        return _push(paths, reference, registry.required())
     if target is Target.NODE and _loaded(paths, reference):
-        return
+        return reference
     with Progress(1).step(f"image {reference}: loading"):
         if target is Target.KIND:
             with _layout(paths, reference, ()) as layout, layout.archive() as archive:
                 targets.kind_load(archive, paths.cache)
-            return
+            return reference
         shared = _shared_layers(paths, reference)
         try:
             _send(paths, reference, shared)
@@ -137,9 +139,19 @@ def load(paths: Paths, reference: str) -> None:
                 raise
             _send(paths, reference, ())
     _prune_containerd(paths, reference)
+    return reference
 
 
 _load = load
+
+
+def _push(paths: Paths, reference: str, to: registry.Registry) -> str:
+    """What is there already is not sent again."""
+    name = to.name(reference)
+    with Progress(1).step(f"image {name}: pushing"):
+        verify = f"--tls-verify={'false' if to.plain else 'true'}"
+        buildah(paths, "push", "--quiet", verify, reference, f"docker://{name}")
+    return name
 
 
 def buildah(paths: Paths, *arguments: str | Path, log: Path | None = None) -> str:
@@ -228,7 +240,9 @@ def _built(paths: Paths, reference: str) -> bool:
 
 
 def _loaded(paths: Paths, reference: str) -> bool:
-    return containerd.answers(paths) and reference in containerd.images(paths)
+    """In the node of our own, where that is the cluster."""
+    ours = targets.choose(paths) is Target.NODE
+    return ours and containerd.answers(paths) and reference in containerd.images(paths)
 
 
 def _prune_buildah(paths: Paths, reference: str) -> None:

@@ -7,7 +7,7 @@ import fcntl
 import time
 from collections.abc import Iterator, Sequence
 
-from . import addons, cgroups, kubectl, network, node, packages, targets, tools, volumes
+from . import addons, cgroups, kubectl, network, node, packages, registry, targets, tools, volumes
 from .kubectl import Kubectl
 from .progress import Progress, say
 from .settings import LOCK_FILE, Paths
@@ -16,10 +16,15 @@ from .targets import Target
 from .tools import HELM, KUBERAY, KUBERNETES, PROMETHEUS_OPERATOR, ToolGroup
 
 
-def up(paths: Paths) -> None:
-    """Have a cluster with all addons; does nothing where it is there and healthy."""
+def up(paths: Paths, *, for_images: bool = False) -> None:
+    """Have a cluster with all addons; does nothing where it is there and healthy.
+
+    `for_images`: refuses, before any effect, a cluster that images have no way into.
+    """
     began = time.monotonic()
     target = targets.choose(paths)
+    if for_images and target is Target.EXISTING:
+        registry.required()
     say(f"cluster: {target.value}")
     if target is Target.NODE:
         packages.require_linux_root()

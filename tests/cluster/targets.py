@@ -11,7 +11,7 @@ from typing import IO
 
 from . import kubectl
 from .settings import NODE_NAME, Paths
-from .shell import run, succeeds
+from .shell import ClusterError, run, succeeds
 
 
 class Target(enum.Enum):
@@ -23,11 +23,20 @@ class Target(enum.Enum):
 
 
 def choose(paths: Paths) -> Target:
-    """Prefer what the user points to, then kind, then our own node; a KUBECONFIG of our own node is no foreign one."""
+    """Prefer what the user points to, then kind, then our own node; a KUBECONFIG of our own node is no foreign one.
+
+    Where the cluster that the user points to does not answer, no other is made in its place.
+    """
     given = os.environ.get("KUBECONFIG", "")
     own = {str(paths.admin_kubeconfig), str(kind_kubeconfig(paths))}
-    if given and given not in own and succeeds(kubectl.find(paths), "get", "--raw", "/readyz", timeout=10):
-        return Target.EXISTING
+    if given and given not in own:
+        program = kubectl.find(paths)
+        if succeeds(program, "get", "--raw", "/readyz", timeout=10):
+            return Target.EXISTING
+        raise ClusterError(
+            f"KUBECONFIG is {given}, but with it `{program.name} get --raw /readyz` fails. Mend it, or unset "
+            "it for a cluster on this machine"
+        )
     if shutil.which("kind") and shutil.which("docker") and succeeds("docker", "info", timeout=10):
         return Target.KIND
     return Target.NODE

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster import addons, lifecycle, targets, volumes
+from tests.cluster import addons, images, lifecycle, targets, volumes
 from tests.cluster.kubectl import Kubectl
+from tests.cluster.registry import VARIABLE, Registry
 from tests.cluster.settings import Paths
 from tests.cluster.shell import ClusterError
 from tests.cluster.targets import Target
@@ -19,6 +20,7 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.defpath}")
     monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     return Paths(cache=tmp_path / "cache", cluster=tmp_path / "cluster")
 
 
@@ -86,3 +88,46 @@ def test_a_kuberay_in_another_namespace_is_not_installed_again(where: Paths) -> 
     assert addons.available(kubectl) == {"kuberay-operator"}
     missing = addons.Installer(kubectl, where.cache / "addons", own_images=False).missing()
     assert {addon.name for addon in missing} == {"prometheus-operator", "prometheus"}
+
+
+def test_no_other_cluster_is_made_where_the_chosen_one_does_not_answer(
+    where: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(where, "kubectl", "exit 1")
+    monkeypatch.setenv("KUBECONFIG", "/theirs.conf")
+    with pytest.raises(ClusterError, match="is /theirs"):
+        targets.choose(where)
+
+
+def test_a_cluster_without_a_way_for_images_is_refused_before_any_effect(
+    where: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = program(where, "kubectl", "exit 0")
+    monkeypatch.setenv("KUBECONFIG", "/theirs.conf")
+    with pytest.raises(ClusterError, match=VARIABLE):
+        lifecycle.up(where, for_images=True)
+    with pytest.raises(ClusterError, match=VARIABLE):
+        images.load(where, "localhost/ppojob-operator:1")
+    assert set(calls(kubectl)) == {"/theirs.conf: get --raw /readyz"}
+    assert not where.cache.exists()
+
+
+@pytest.mark.parametrize(("scheme", "verify"), [("", "true"), ("https://", "true"), ("http://", "false")])
+def test_images_go_through_the_registry(
+    where: Paths, monkeypatch: pytest.MonkeyPatch, scheme: str, verify: str
+) -> None:
+    program(where, "kubectl", "exit 0")
+    buildah = program(where, "buildah", "exit 0")
+    monkeypatch.setenv("KUBECONFIG", "/theirs.conf")
+    monkeypatch.setenv(VARIABLE, f"{scheme}registry.example:5000/team/")
+    there = images.load(where, "localhost/ppojob-operator:1")
+    assert there == "registry.example:5000/team/ppojob-operator:1"
+    (call,) = calls(buildah)
+    assert f"push --quiet --tls-verify={verify} localhost/ppojob-operator:1 docker://{there}" in call
+
+
+@pytest.mark.parametrize("wrong", ["ftp://host", "host/Upper", "user@host", "host:port/x", "a b", "http://"])
+def test_a_registry_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv(VARIABLE, wrong)
+    with pytest.raises(ClusterError, match=VARIABLE):
+        Registry.chosen()
