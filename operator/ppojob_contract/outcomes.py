@@ -47,6 +47,10 @@ class Outcome:
     unusable: CheckpointRef | None = None
     """The job's own checkpoint that the attempt could not load, where that is what ended it."""
 
+    @property
+    def failed(self) -> bool:
+        return self.exit_class not in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
+
     def to_json(self) -> dict[str, Any]:
         value = {"class": self.exit_class.value, "message": self.message, "step": self.step}
         return value if self.unusable is None else value | {"unusable": self.unusable.to_json()}

@@ -140,7 +140,8 @@ def refused_and_failed(folder: Path) -> None:
     outcome = broken.expect(1, "StorageError")
     ack = broken.ack(2)
     assert ack
-    assert (ack.result, ack.message) == (AckResult.FAILED, outcome.message)
+    assert ack.result is AckResult.FAILED
+    assert outcome.message.startswith(ack.message)
     assert broken.job.attempt(3).started.exists()
     assert not broken.job.attempt(3).outcome.exists()
 

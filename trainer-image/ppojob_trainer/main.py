@@ -59,9 +59,10 @@ def run(attempt: AttemptConfig) -> int:
     watch = Watch(attempt, files)
     _on_sigterm(watch)
     outcome = _run_to_outcome(watch)
+    outcome = watch.files.with_log(outcome)
     watch.files.finish(outcome)
     log.info("%s at step %d: %s", outcome.exit_class, outcome.step, outcome.message)
-    return EXIT_OK if outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED} else EXIT_FAILED
+    return EXIT_FAILED if outcome.failed else EXIT_OK
 
 
 def _run_to_outcome(watch: Watch) -> Outcome:

@@ -2,11 +2,13 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ppojob_contract.durable import read_json, write_json_once
 from ppojob_contract.outcomes import Outcome
+from ppojob_trainer import driver_log
 
 RESERVE_BYTES = 64 * 1024
 
@@ -64,6 +66,18 @@ class RunFiles(Generic[Layout]):
             return max(0.0, time.time() - self.layout.heartbeat.stat().st_mtime)
         except FileNotFoundError:
             return 0.0
+
+    @property
+    def driver_log(self) -> Path:
+        """The end of what the driver printed."""
+        return self.layout.folder / "driver.log"
+
+    def with_log(self, outcome: Outcome) -> Outcome:
+        """Keeps the driver's log; the outcome of a failure then says where."""
+        if not driver_log.keep(self.driver_log) or not outcome.failed:
+            return outcome
+        where = "/".join(self.driver_log.parts[-3:])
+        return replace(outcome, message=f"{outcome.message} (more in {where})")
 
     def finish(self, outcome: Outcome) -> None:
         """Writes the outcome, once: the first word stands."""

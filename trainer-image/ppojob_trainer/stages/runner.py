@@ -16,7 +16,7 @@ from ppojob_contract import names
 from ppojob_contract.durable import write_json
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.stages import Stage, StageConfig, StageLayout
-from ppojob_trainer import locks
+from ppojob_trainer import driver_log, locks
 from ppojob_trainer.classification import classify
 from ppojob_trainer.errors import Stopped
 from ppojob_trainer.exit_codes import EXIT_DUPLICATE, EXIT_FAILED, EXIT_LOCKED, EXIT_OK, EXIT_USAGE
@@ -66,9 +66,10 @@ def run(config: StageConfig, program: Program | None = None) -> int:
     context = StageContext(config, files)
     context.catch_sigterm()
     outcome = _run_to_outcome(context, program)
+    driver_log.keep(files.driver_log)
     files.finish(outcome)
     log.info("%s %s: %s", config.stage, outcome.exit_class, outcome.message)
-    return EXIT_OK if outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED} else EXIT_FAILED
+    return EXIT_FAILED if outcome.failed else EXIT_OK
 
 
 def _run_to_outcome(context: StageContext, program: Program | None) -> Outcome:
