@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.figures import FIGURES, Need
 from ppojob_contract.parameters import Parameter
-from ppojob_operator.api.v1alpha1.guardrails import Condition, Guardrail
+from ppojob_operator.api.v1alpha1.guardrails import Condition, Guardrail, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import RuleType
 from ppojob_operator.api.v1alpha1.spec import Adjustment, Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import KLControl
 from ppojob_operator.domain import effective
+from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of
 from ppojob_operator.domain.observation import Problem
 from ppojob_operator.domain.suggestions import closest
@@ -32,6 +33,7 @@ def guardrail_problems(spec: PPOJobSpec, *, prometheus: bool) -> Iterator[Proble
         yield from _adjustment(spec, adjustment, f"spec.rollback.adjust[{adjustment.parameter}]")
 
 
+_ENDS = {OnExhausted.FAIL: "ends the job", OnExhausted.PAUSE: "pauses the job"}
 _UNGUARDED = (
     "unguarded: only the default guardrails are on (non-finite values, failing rewards); add one with action Rollback"
 )
@@ -40,7 +42,7 @@ _UNGUARDED = (
 def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     """What is accepted and probably not meant."""
     guards = guards_of(spec)
-    total, first = spec.training.total_steps, spec.checkpoints.every_steps
+    total, first, behind = spec.training.total_steps, spec.checkpoints.every_steps, window(spec)
     yield from _never_breached(guards, spec)
     if not any(guard.rolls_back and not guard.about_finiteness for guard in guards):
         yield Problem(field="spec.guardrails", message=_UNGUARDED)
@@ -51,12 +53,28 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
             message="nothing changes at a rollback, so the run may repeat itself: adjust LearningRate, for example, or "
             "set spec.rollback.data to SkipFailing",
         )
-    if first + spec.checkpoints.confirm_steps > total:
+    if first + behind > total:
         yield Problem(
             field="spec.checkpoints.everySteps",
             message=f"a rollback would have no target: the first checkpoint (step {first}) cannot be confirmed before "
             f"the last step ({total})",
         )
+    elif spec.checkpoints.resume_from is None:
+        yield from _without_a_target(guards, spec)
+
+
+def _without_a_target(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Problem]:
+    """Steps that go bad before the first checkpoint is Confirmed keep it from being so."""
+    first, behind = spec.checkpoints.every_steps, window(spec)
+    confirmed, ends = first + behind, _ENDS[spec.rollback.on_exhausted]
+    for guard in guards:
+        if guard.source and guard.rolls_back and not guard.about_finiteness and guard.after_step < confirmed:
+            yield Problem(
+                field=f"spec.guardrails[{guard.source}].afterStep",
+                message=f"can be breached from step {guard.after_step + guard.count} on, but nothing is Confirmed "
+                f"before step {confirmed} (the first checkpoint, {first}, and {behind} clean steps), so that a breach "
+                f"{ends}: save more often, or set afterStep to {confirmed}",
+            )
 
 
 def _never_breached(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Problem]:

@@ -17,12 +17,6 @@ def problems(**blocks: Any) -> dict[str, str]:
     return {problem.field: problem.message for problem in found}
 
 
-def warnings(**blocks: Any) -> dict[str, str]:
-    _, found, warned = judge(raw_spec(**blocks))
-    assert not found
-    return {warning.field: warning.message for warning in warned}
-
-
 def training(**fields: Any) -> dict[str, Any]:
     return {**raw_spec()["training"], **fields}
 
@@ -357,23 +351,6 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_accepted(name: str) -> None:
     assert problems(**ACCEPTED[name]) == {}
-
-
-def test_warnings() -> None:
-    assert "unguarded" in warnings()["spec.guardrails"]
-    assert "unguarded" in warnings(guardrails=[raw_guardrail(dryRun=True)])["spec.guardrails"]
-    replay = {"data": "Replay"}
-    assert "repeat itself" in warnings(guardrails=[raw_guardrail()], rollback=replay)["spec.rollback.adjust"]
-    assert "spec.rollback.adjust" not in warnings(guardrails=[raw_guardrail()])
-    assert warnings(guardrails=[raw_guardrail()], rollback=adjusting()) == {}
-    late = warnings(guardrails=[raw_guardrail()], rollback=adjusting(), checkpoints={"everySteps": 30})
-    assert "no target" in late["spec.checkpoints.everySteps"]
-    binary = {"reward": {"terms": [{"name": "a", "rule": {"type": "GSM8K"}}]}}
-    noisy = [raw_guardrail(), {"name": "noise", "preset": "RewardNoise"}]
-    assert "never breached" in warnings(guardrails=noisy, rollback=adjusting(), **binary)["spec.guardrails[noise]"]
-    assert warnings(guardrails=noisy, rollback=adjusting()) == {}
-    never = warnings(guardrails=[raw_guardrail(afterStep=29)], rollback=adjusting())
-    assert "never breached" in never["spec.guardrails[kl].afterStep"]
 
 
 def job(raw: dict[str, Any]) -> PPOJob:

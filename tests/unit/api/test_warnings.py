@@ -1,0 +1,80 @@
+"""What is accepted and probably not meant."""
+
+from typing import Any
+
+import pytest
+from tests.support.builders import raw_guardrail, raw_spec
+
+from ppojob_operator.domain.acceptance import judge
+
+
+def warnings(**blocks: Any) -> dict[str, str]:
+    _, found, warned = judge(raw_spec(**blocks))
+    assert not found
+    return {warning.field: warning.message for warning in warned}
+
+
+def adjusting(**fields: Any) -> dict[str, Any]:
+    return {"adjust": [{"parameter": "LearningRate", "multiply": 0.5} | fields]}
+
+
+def guardrail(**fields: Any) -> dict[str, Any]:
+    """One that leaves time for a checkpoint to be Confirmed."""
+    return raw_guardrail(**{"afterStep": 15} | fields)
+
+
+def test_warnings() -> None:
+    assert "unguarded" in warnings()["spec.guardrails"]
+    assert "unguarded" in warnings(guardrails=[guardrail(dryRun=True)])["spec.guardrails"]
+    replay = {"data": "Replay"}
+    assert "repeat itself" in warnings(guardrails=[guardrail()], rollback=replay)["spec.rollback.adjust"]
+    assert "spec.rollback.adjust" not in warnings(guardrails=[guardrail()])
+    assert warnings(guardrails=[guardrail()], rollback=adjusting()) == {}
+    late = warnings(guardrails=[guardrail()], rollback=adjusting(), checkpoints={"everySteps": 30})
+    assert "no target" in late["spec.checkpoints.everySteps"]
+    binary = {"reward": {"terms": [{"name": "a", "rule": {"type": "GSM8K"}}]}}
+    noisy = [guardrail(), {"name": "noise", "preset": "RewardNoise"}]
+    assert "never breached" in warnings(guardrails=noisy, rollback=adjusting(), **binary)["spec.guardrails[noise]"]
+    assert warnings(guardrails=noisy, rollback=adjusting()) == {}
+    never = warnings(guardrails=[guardrail(afterStep=29)], rollback=adjusting())
+    assert "never breached" in never["spec.guardrails[kl].afterStep"]
+
+
+EARLY = "spec.guardrails[kl].afterStep"
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "checkpoints", "said"),
+    [
+        ({}, {}, "can be breached from step 3 on, but nothing is Confirmed before step 15 (the first checkpoint, 10, "),
+        ({"afterStep": 14}, {}, "or set afterStep to 15"),
+        ({"afterStep": 15}, {}, None),
+        ({"afterStep": 6, "forSteps": 7}, {"everySteps": 5, "confirmSteps": 2}, "Confirmed before step 12"),
+        ({"afterStep": 7}, {"everySteps": 5, "confirmSteps": 2}, "set afterStep to 8"),
+        ({"action": "Warn"}, {}, None),
+        ({"action": "Pause"}, {}, None),
+        ({"dryRun": True}, {}, None),
+        ({"preset": "NonFinite", "conditions": None}, {}, None),
+        ({}, {"resumeFrom": {"job": "other"}}, None),
+    ],
+)
+def test_a_rollback_guardrail_that_can_be_breached_with_nothing_confirmed(
+    guardrail: dict[str, Any], checkpoints: dict[str, Any], said: str | None
+) -> None:
+    found = warnings(guardrails=[raw_guardrail(**guardrail)], rollback=adjusting(), checkpoints=checkpoints).get(EARLY)
+    assert said in found if said and found else found is said
+
+
+def test_what_such_a_breach_leads_to() -> None:
+    fails = warnings(guardrails=[raw_guardrail()], rollback=adjusting())[EARLY]
+    pauses = warnings(guardrails=[raw_guardrail()], rollback=adjusting() | {"onExhausted": "Pause"})[EARLY]
+    assert ("ends the job" in fails, "pauses the job" in pauses) == (True, True)
+
+
+@pytest.mark.parametrize("steps", [14, 15])
+def test_a_long_count_keeps_the_first_checkpoint_from_being_confirmed_in_time(steps: int) -> None:
+    """Total 30: the first checkpoint is of step 16 here, and needs as many clean rows as the guardrail counts."""
+    found = warnings(
+        guardrails=[raw_guardrail(forSteps=steps)], rollback=adjusting(), checkpoints={"everySteps": 16}
+    ).get("spec.checkpoints.everySteps", "")
+    assert ("no target" in found) == (steps == 15)
