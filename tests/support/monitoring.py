@@ -19,6 +19,8 @@ WITHOUT_DATA = {
     ("PPOJob", "Device memory", "trainer's peak"): "needs a GPU",
     ("PPOJob", "Device memory by role", "{{role}} {{kind}}"): "needs a GPU",
     ("PPOJob", "Restarts", "annotation"): "no attempt crashed",
+    ("PPOJob", "Reward model in training", "{{key}}"): "the job has no stages",
+    ("PPOJob", "Win rate against the baseline", "{{key}}"): "the job has no stages",
     ("PPOJob operator", "Failed passes", "{{namespace}}/{{ppojob}} {{error}}"): "no pass failed",
     ("PPOJob operator", "Restarts", "{{class}}"): "no attempt crashed",
 }

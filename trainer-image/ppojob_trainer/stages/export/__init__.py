@@ -1,0 +1,1 @@
+"""From a checkpoint of verl's to a model that transformers loads."""

@@ -1,0 +1,112 @@
+"""What `spec.data.prepare` says, as the operator renders it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Recipe(StrEnum):
+    """How a row is read."""
+
+    GSM8K = "GSM8K"
+    HHRLHF = "HHRLHF"
+    PROMPTS = "Prompts"
+    PAIRS = "Pairs"
+    FUNCTION = "Function"
+
+
+class Use(StrEnum):
+    """What becomes of a source's rows."""
+
+    PROMPTS = "Prompts"
+    PAIRS = "Pairs"
+    BOTH = "Both"
+
+
+class Hub(StrEnum):
+    HUGGING_FACE = "HuggingFace"
+    MODEL_SCOPE = "ModelScope"
+
+
+_USE = {Recipe.PAIRS: Use.PAIRS, Recipe.HHRLHF: Use.BOTH}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function of the user's, in a file that is mounted from a ConfigMap."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    name: str
+    recipe: Recipe
+    files: tuple[str, ...]
+    """Absolute paths, or names of data sets in a hub."""
+    hub: Hub
+    split: str
+    use: Use
+    prompt_column: str
+    answer_column: str
+    ability: str | None
+    max_rows: int | None
+    """Rows that are read."""
+    function: Function | None
+
+    @property
+    def prompts(self) -> bool:
+        return self.use is not Use.PAIRS
+
+    @property
+    def pairs(self) -> bool:
+        return self.use is not Use.PROMPTS
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        recipe, function = Recipe(value["recipe"]), value.get("function")
+        return cls(
+            name=value["name"],
+            recipe=recipe,
+            files=tuple(value["files"]),
+            hub=Hub(value.get("hub") or Hub.HUGGING_FACE),
+            split=value.get("split") or "train",
+            use=Use(value.get("use") or _USE.get(recipe, Use.PROMPTS)),
+            prompt_column=value.get("promptColumn") or "prompt",
+            answer_column=value.get("answerColumn") or "answer",
+            ability=value.get("ability"),
+            max_rows=value.get("maxRows"),
+            function=Function(path=function["path"], name=function["name"]) if function else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareSettings:
+    sources: tuple[Source, ...]
+    validation_fraction: float
+    validation_max_rows: int | None
+    seed: int
+    max_prompt_length: int
+    """Tokens, with the chat template."""
+    tokenizer: str
+    trust_remote_code: bool
+    max_bad_rows: int
+    revision: str
+    """Of hub data sets; empty for the newest."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError or ValueError for what is no such settings."""
+        return cls(
+            sources=tuple(Source.from_json(item) for item in value["sources"]),
+            validation_fraction=float(value["validationFraction"]),
+            validation_max_rows=value.get("validationMaxRows"),
+            seed=int(value["seed"]),
+            max_prompt_length=int(value["maxPromptLength"]),
+            tokenizer=value["tokenizer"],
+            trust_remote_code=bool(value.get("trustRemoteCode", False)),
+            max_bad_rows=int(value.get("maxBadRows", 0)),
+            revision=value.get("revision") or "",
+        )
