@@ -20,6 +20,7 @@ import ray
 import torch
 import transfer_queue as tq
 from torch.distributed.tensor import DTensor
+from verl.experimental.reward_loop import RewardLoopManager
 
 from ppojob_contract.durable import read_json, write_json
 from ppojob_contract.layout import JobLayout
@@ -41,6 +42,8 @@ class Aids:
     """Whether a rollback leaves the data where they are."""
     half_load: bool = False
     """Whether a rollback's load fails behind the actor's weights."""
+    score_later: bool = False
+    """Whether rewards are computed after generation, as with a reward model on the policy's devices."""
 
     @classmethod
     def read(cls, root: Path) -> "Aids":
@@ -56,6 +59,7 @@ def aid(trainer_class: Any) -> None:
     _repeatable(trainer_class)
     _faulty(trainer_class)
     _fingerprinted(trainer_class)
+    _scored_later()
 
 
 def fingerprints(root: Path) -> list[dict[str, Any]]:
@@ -64,6 +68,17 @@ def fingerprints(root: Path) -> list[dict[str, Any]]:
     """
     path = root / "fingerprints.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _scored_later() -> None:
+    """Verl decides by this property (`experimental/reward_loop/reward_loop.py`)."""
+    handles = RewardLoopManager.reward_loop_worker_handles.fget
+
+    def found(self: Any) -> Any:
+        root = Path(self.config.trainer.default_local_dir).parents[2]
+        return None if Aids.read(root).score_later else handles(self)
+
+    RewardLoopManager.reward_loop_worker_handles = property(found)
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------

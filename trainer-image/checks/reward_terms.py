@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from aids import Aids
 from run import Run
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForSequenceClassification
 
@@ -40,6 +41,16 @@ def compute_score(*_):
 
 def combined(folder: Path) -> None:
     """The parts are in samples and journal, their weighted sum is the reward, failures are counted and told."""
+    _combined(folder)
+
+
+def combined_later(folder: Path) -> None:
+    """The same where verl scores after generation, as it does with a reward model on the policy's devices."""
+    Aids(repeatable=False, fingerprints=False, score_later=True).write(folder)
+    assert all("timing_s/reward" in row.verl for row in _combined(folder, "--aided").rows())
+
+
+def _combined(folder: Path, *options: str) -> Run:
     model = reward_model(folder / "reward-model")
     terms = [
         {"name": "digits", "weight": 0.5, "rule": {"type": "Regex", "pattern": "[0-9]", "mode": "Share"}},
@@ -48,7 +59,7 @@ def combined(folder: Path) -> None:
         {"name": "liked", "weight": -1.0, "model": {"path": str(model), "engine": "Transformers", "maxLength": 256}},
     ]
     weights = {str(term["name"]): float(str(term["weight"])) for term in terms}
-    run = start(folder, terms, "--validate", "2")
+    run = start(folder, terms, "--validate", "2", *options)
     run.expect(0, "Succeeded")
     samples = [json.loads(line) for path in sorted(run.layout.samples.rglob("train/*")) for line in path.open()]
     assert len(samples) == STEPS * 16
@@ -75,6 +86,7 @@ def combined(folder: Path) -> None:
         "own: KeyError: 'no answer in it' (reward.py, line 4, in compute_score); on 8 of 16"
     )
     assert during.message.startswith("own: KeyError: 'no answer in it' (reward.py, line 4, in compute_score)")
+    return run
 
 
 def function_hangs(folder: Path) -> None:
@@ -132,4 +144,4 @@ def reward_model(folder: Path) -> Path:
     return folder
 
 
-SCENARIOS = (combined, function_hangs, reward_refused)
+SCENARIOS = (combined, combined_later, function_hangs, reward_refused)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import verl.models.transformers.monkey_patch
 import verl.utils.distributed
 import verl.utils.model
 import verl.workers.engine_workers
@@ -17,6 +18,11 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 
 _FSDP = ["fsdp", "fsdp2"]
+
+# The image has TRL, for reward training. Where there is one, verl (`models/transformers/monkey_patch.py`) wants a class
+# of it that TRL 1.16 no longer has; no critic of ours is of that class.
+for _module in (verl.models.transformers.monkey_patch, verl.utils.model):
+    _module.is_trl_available = lambda: False
 
 
 @contextmanager
