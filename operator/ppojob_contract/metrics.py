@@ -272,7 +272,7 @@ BREACHES = Metric(
     combinations=128,
 )
 RECONCILE_ERRORS = Metric(
-    "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=5
+    "ppojob_reconcile_errors_total", _C, "Passes over the job that failed", (*JOB_LABELS, "error"), combinations=7
 )
 
 FROM_STATUS = (

@@ -13,6 +13,10 @@ class ClusterUnavailable(PPOJobError):
     """The API server did not do what was asked, and may do it later."""
 
 
+class CRDMismatch(ClusterUnavailable):
+    """The API server's PPOJobs are not those that this operator writes."""
+
+
 class MonitorUnavailable(PPOJobError):
     """A job's monitor could not be reached or gave no usable answer."""
 

@@ -5,6 +5,7 @@ The Ray objects never run: they are suspended and managed by nobody. Their names
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -16,13 +17,14 @@ from tests.support.kube import RELEASE, REPOSITORY, SYSTEM, Kube
 
 from ppojob_contract.names import LABEL_JOB, LABEL_JOB_UID
 from ppojob_operator.adapters.kubernetes import Api, KubernetesCluster, KubernetesLease, Store, load_configuration
+from ppojob_operator.adapters.kubernetes.cluster import REVISIONS_KEPT
 from ppojob_operator.adapters.kubernetes.kinds import EVENT, PPO_JOB, RAY_JOB
 from ppojob_operator.adapters.kubernetes.watches import LATE_SECONDS, Watches
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.controller import handlers
 from ppojob_operator.controller.leadership import Leadership, Timing
 from ppojob_operator.domain.events import Event
-from ppojob_operator.errors import ClusterUnavailable, Conflict, LeadershipLost
+from ppojob_operator.errors import ClusterUnavailable, Conflict, CRDMismatch, LeadershipLost
 from ppojob_operator.ports import Key
 from ppojob_operator.telemetry import Telemetry
 
@@ -214,6 +216,27 @@ async def test_secrets_claims_and_revisions(cluster: KubernetesCluster, namespac
     for _ in range(2):
         await cluster.save_revision(job, f"{job.name}-r1", {"suspend": True})
     assert await cluster.load_revision(namespace, f"{job.name}-r1") == {"suspend": True}
+
+
+async def test_old_revisions_go_and_what_governs_stays(cluster: KubernetesCluster, namespace: str) -> None:
+    job, other = new_job(namespace), new_job(namespace)
+    await cluster.save_revision(other, f"{other.name}-r0", {})
+    governs = job.status.model_copy(update={"accepted_revision": f"{job.name}-r2"})
+    for number in range(1, REVISIONS_KEPT + 5):
+        edited = dataclasses.replace(job, generation=number, status=governs)
+        await cluster.save_revision(edited, f"{job.name}-r{number}", {"suspend": bool(number % 2)})
+    newest = range(5, REVISIONS_KEPT + 5)
+    assert [
+        number
+        for number in range(1, REVISIONS_KEPT + 5)
+        if await cluster.load_revision(namespace, f"{job.name}-r{number}") is not None
+    ] == [2, *newest]
+    assert await cluster.load_revision(namespace, f"{other.name}-r0") == {}
+
+
+async def test_a_status_that_the_crd_does_not_know_says_what_to_do(cluster: KubernetesCluster, namespace: str) -> None:
+    with pytest.raises(CRDMismatch, match=r"Unsupported value: \"Dreaming\".*crds\.install"):
+        await cluster.write_status(new_job(namespace), {"phase": "Dreaming"})
 
 
 async def test_an_event_that_repeats_is_counted_up(api: Api, namespace: str) -> None:

@@ -111,5 +111,5 @@ table, and a test compares the two.
 # controller/reconcile: accepted specs, which govern while a later edit is refused.
 - apiGroups: [apps]
   resources: [controllerrevisions]
-  verbs: [get, create]
+  verbs: [get, list, create, delete]
 {{- end -}}

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from pydantic import ValidationError
+
 from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
@@ -104,20 +106,32 @@ class Observer:
         if memory.acceptance is None or memory.acceptance[0] != job.generation:
             accepted, problems, warnings = accept(job, imageless=self.imageless, prometheus=self.metrics is not None)
             if accepted is None:
-                accepted = await self._governing(job)
+                accepted, lost = await self._governing(job)
+                problems = (*problems, *lost)
             memory.acceptance = (job.generation, (accepted, problems, warnings))
         return memory.acceptance[1]
 
-    async def _governing(self, job: PPOJob) -> AcceptedJob | None:
-        """The last accepted spec, where the current one is refused."""
+    async def _governing(self, job: PPOJob) -> tuple[AcceptedJob | None, tuple[Problem, ...]]:
+        """The last accepted spec, where the current one is refused; what is wrong with it where another version of the
+        operator accepted it.
+        """
         name = job.status.accepted_revision
         raw = await self.cluster.load_revision(job.namespace, name) if name else None
         if raw is None:
-            return None
-        spec = PPOJobSpec.model_validate(raw)
+            return None, ()
+        try:
+            spec = PPOJobSpec.model_validate(raw)
+        except ValidationError as error:
+            told = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, ("spec", *told["loc"])))
+            message = f"cannot be read by this operator ({where}: {told['msg']}), so nothing is done: mend the spec"
+            return None, (Problem(field=f"the last accepted spec, ControllerRevision {name},", message=message),)
         # Suspending must work whatever else is wrong with an edit.
         spec = spec.model_copy(update={"suspend": job.raw_spec.get("suspend") is True})
-        return AcceptedJob(namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec)
+        accepted = AcceptedJob(
+            namespace=job.namespace, name=job.name, uid=job.uid, generation=job.generation, spec=spec
+        )
+        return accepted, ()
 
     async def _ask(self, accepted: AcceptedJob | None, memory: Memory) -> Queries | None:
         if self.metrics is None or accepted is None:

@@ -10,12 +10,19 @@ from datetime import timedelta
 
 from ppojob_operator.controller.observe import Memory, WatchPoint
 from ppojob_operator.controller.reconcile import Course, Reconciler
-from ppojob_operator.errors import ClusterUnavailable, Conflict, MonitorRefused, MonitorUnavailable
+from ppojob_operator.errors import (
+    ClusterUnavailable,
+    Conflict,
+    CRDMismatch,
+    LeadershipLost,
+    MonitorRefused,
+    MonitorUnavailable,
+)
 from ppojob_operator.ports import Key, Monitor
 
 logger = logging.getLogger(__name__)
 
-EXPECTED = (ClusterUnavailable, Conflict, MonitorUnavailable, MonitorRefused)
+EXPECTED = (ClusterUnavailable, CRDMismatch, Conflict, LeadershipLost, MonitorUnavailable, MonitorRefused)
 DEFECT = "Defect"
 """What an error that nobody expected is counted as."""
 
@@ -122,7 +129,9 @@ class Workers:
                 self.reconciler.telemetry.reconciled(time.monotonic() - began)
         except EXPECTED as error:
             self.reconciler.telemetry.failed(key, type(error).__name__)
-            logger.info("will try again: %s", error, extra=key.log_fields | {"reason": type(error).__name__})
+            level = logging.WARNING if isinstance(error, CRDMismatch) else logging.INFO
+            reason = type(error).__name__
+            logger.log(level, "will try again: %s", error, extra=key.log_fields | {"reason": reason})
             return backoff(failures, random.random()), failures + 1  # noqa: S311 (spreads load, hides nothing)
         except Exception:
             # The last resort: one job's defect must not stop the others, and must be seen.

@@ -208,6 +208,22 @@ async def test_a_refused_edit_leaves_the_last_accepted_spec_in_force():
     assert (world.status["phase"], world.status["attempt"]["number"]) == ("Succeeded", 1)
 
 
+async def test_an_accepted_spec_that_a_later_operator_cannot_read_is_told_and_mended_by_an_edit():
+    drive = Drive(World(healthy))
+    await drive.until(lambda world: world.status.get("progress", {}).get("step", 0) >= 5)
+    (revision,) = drive.world.revisions.values()
+    revision["training"]["miniBatchSize"] = "many"
+    drive.world.edit(guardrails=[raw_guardrail(conditions=[{"metric": "nosuch", "above": 1.0}])])
+    drive.restart()
+    await drive.until(lambda world: conditions(world)["Accepted"] == ("False", "InvalidSpec"))
+    (message,) = [item["message"] for item in drive.world.status["conditions"] if item["type"] == "Accepted"]
+    assert "spec.guardrails[kl]" in message
+    assert "spec.training.miniBatchSize" in message
+    drive.world.edit(guardrails=[raw_guardrail()])
+    world = await drive.to_the_end()
+    assert (world.status["phase"], world.status["attempt"]["number"]) == ("Succeeded", 1)
+
+
 async def test_an_invalid_spec_creates_nothing_and_says_why():
     spec = raw_spec(guardrails=[raw_guardrail(conditions=[{"metric": "rewardMaen", "above": 1.0}])])
     drive = Drive(World(healthy, spec=spec))

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
@@ -28,11 +29,14 @@ from ppojob_operator.adapters.kubernetes.store import Change, Store
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.events import Event
 from ppojob_operator.domain.observation import RayClusterView, RayJobView
-from ppojob_operator.errors import Conflict
+from ppojob_operator.errors import ClusterUnavailable, Conflict, CRDMismatch
 from ppojob_operator.ports import Key
 
 _CONFLICT: Final = frozenset({HTTPStatus.CONFLICT.value})
 _GONE_OR_CONFLICT: Final = frozenset({HTTPStatus.NOT_FOUND.value, HTTPStatus.CONFLICT.value})
+_INVALID: Final = frozenset({HTTPStatus.UNPROCESSABLE_ENTITY.value})
+REVISIONS_KEPT: Final = 10
+"""Accepted specs of a job: the one that governs, and earlier ones for a person to look at."""
 _TOKEN_SECONDS: Final = 60.0
 """For how long a monitor's token is not read again; a Secret's name is never reused."""
 
@@ -117,7 +121,13 @@ class KubernetesCluster:
             "status": status,
         }
         path = PPO_JOB.path(job.namespace, job.name, "status")
-        answer = await self._api.change("PUT", path, body, accept=_GONE_OR_CONFLICT)
+        answer = await self._api.change("PUT", path, body, accept=_GONE_OR_CONFLICT | _INVALID)
+        if answer.status in _INVALID:
+            told = " ".join(str(answer.body.get("message", "")).split())
+            raise CRDMismatch(
+                f"the API server refuses this operator's status of PPOJob {job.namespace}/{job.name}: {told}. Its "
+                "CRD is of another version: upgrade the chart with crds.install, or apply the operator's crds/ by hand"
+            )
         if answer.status in _GONE_OR_CONFLICT:
             await self._read_job(Key.of(job))  # or the next pass would meet the same old version
             raise Conflict(f"PPOJob {job.namespace}/{job.name} changed or went since it was read")
@@ -202,6 +212,16 @@ class KubernetesCluster:
             "data": spec,
         }
         await self.create(manifest)
+        with contextlib.suppress(ClusterUnavailable):  # the next accepted edit does it
+            await self._delete_old_revisions(job, {name, job.status.accepted_revision})
+
+    async def _delete_old_revisions(self, job: PPOJob, needed: set[str | None]) -> None:
+        found, _ = await self._api.list(REVISION.path(job.namespace), f"{LABEL_JOB}={job.name}")
+        ours = sorted((item for item in found if _owner(item) == job.uid), key=lambda item: int(item["revision"]))
+        for item in ours[:-REVISIONS_KEPT]:
+            metadata = item["metadata"]
+            if metadata["name"] not in needed:
+                await self._delete(REVISION, job.namespace, metadata["name"], metadata["uid"])
 
     async def load_revision(self, namespace: str, name: str) -> dict[str, Any] | None:
         answer = await self._api.get(REVISION.path(namespace, name))

@@ -80,7 +80,9 @@ USES: Final[dict[tuple[str, str], dict[str, str]]] = {
     },
     (REVISION.group, REVISION.plural): {
         "get": "adapters.kubernetes.cluster.KubernetesCluster.load_revision",
+        "list": "adapters.kubernetes.cluster.KubernetesCluster.save_revision",
         "create": "adapters.kubernetes.cluster.KubernetesCluster.save_revision",
+        "delete": "adapters.kubernetes.cluster.KubernetesCluster.save_revision",
     },
 }
 """(group, resource) to verbs, in the namespaces of the jobs, each with the code that uses it: `docs/permissions.md`."""
