@@ -20,6 +20,7 @@ _RESERVED_ENV = frozenset(
         "REDIS_PASSWORD", "REDIS_USERNAME",
     }
 )  # fmt: skip
+_RESERVED = "is set by the operator or by KubeRay"
 _MOUNTS = {names.STORAGE_MOUNT, names.RUN_MOUNT, names.TOKEN_MOUNT, "/dev/shm"}  # noqa: S108 (a mount of the pod)
 _VOLUMES = re.compile(r"shared-memory|storage|run|token|function-\d+")
 _LABELS = re.compile(r"(ray\.io|rlhf\.dev)/.+|app\.kubernetes\.io/(name|instance|component|managed-by)")
@@ -28,6 +29,7 @@ _POD_FIELDS = {
     "restartPolicy": "a restarted Ray container would be an empty cluster",
     "automountServiceAccountToken": "no trainer pod has a service-account token",
     "terminationGracePeriodSeconds": "follows spec.gracefulStopSeconds",
+    "shareProcessNamespace": "Ray's container must end with all of its processes",
     "hostname": "Ray's nodes are found by KubeRay",
     "subdomain": "Ray's nodes are found by KubeRay",
 }
@@ -50,10 +52,14 @@ def pod_problems(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Pr
     """Of `trainer.image`, `trainer.env` and `cluster`."""
     yield from _device(spec, imageless)
     for item in spec.trainer.env:
-        if item.name.startswith("PPOJOB_") or item.name in _RESERVED_ENV:
-            yield Problem(field=f"spec.trainer.env[{item.name}]", message="is set by the operator or by KubeRay")
+        if _reserved(item.name):
+            yield Problem(field=f"spec.trainer.env[{item.name}]", message=_RESERVED)
     yield from resource_problems(spec.cluster, _TEMPLATE)
     yield from _template(spec.cluster.pod_template)
+
+
+def _reserved(variable: str) -> bool:
+    return variable.startswith("PPOJOB_") or variable in _RESERVED_ENV
 
 
 def _device(spec: PPOJobSpec, imageless: Collection[Device]) -> Iterator[Problem]:
@@ -130,6 +136,10 @@ def _containers(items: Any, ours: str, path: str) -> Iterator[Problem]:
         for field, reason in _CONTAINER_FIELDS.items():
             if field in container:
                 yield Problem(field=f"{path}[{name}].{field}", message=f"cannot be changed: {reason}")
+        variables = container.get("env")
+        for variable in variables if isinstance(variables, list) else ():
+            if isinstance(variable, Mapping) and _reserved(str(variable.get("name", ""))):
+                yield Problem(field=f"{path}[{name}].env[{variable['name']}]", message=_RESERVED)
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else ():
             if isinstance(mount, Mapping) and str(mount.get("mountPath", "")).rstrip("/") in _MOUNTS:

@@ -12,12 +12,15 @@ from ppojob_operator.domain.observation import Problem
 
 _DYNAMIC_BATCH = "actor_rollout_ref.actor.use_dynamic_bsz"
 
+_OFFLINE = "HF_HUB_OFFLINE"
+
 MAX_OVERRIDE_CHARACTERS = 65_536
 """All overrides together: they travel in one environment variable, which Linux limits to 128 KiB."""
 
 
 def training_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     """Of model, data, reward, algorithm, training, rollout and `trainer.overrides`."""
+    yield from _hub_names(spec)
     yield from _algorithm(spec)
     yield from _batches(spec)
     yield from _engine(spec)
@@ -25,6 +28,24 @@ def training_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     yield from reward_problems(spec)
     yield from _overrides(spec)
     yield from _interpolations(spec)
+
+
+def _hub_names(spec: PPOJobSpec) -> Iterator[Problem]:
+    """The image for CPU asks no hub, and a start would find that out after minutes. What another one does, or a
+    podTemplate sets, is not known.
+    """
+    trainer = spec.trainer
+    set_by_user = trainer.image is not None or spec.cluster.pod_template or _OFFLINE in {e.name for e in trainer.env}
+    if spec.cluster.device is not Device.CPU or set_by_user:
+        return
+    critic = spec.model.critic
+    paths = {"spec.model.actor.path": spec.model.actor.path, "spec.model.critic.path": critic.path if critic else "/"}
+    for field, path in paths.items():
+        if not path.startswith("/"):
+            message = (
+                "is a hub name, and the image for CPU asks no hub: name a folder of the image or of the claim, or "
+            )
+            yield Problem(field=field, message=message + f'set {_OFFLINE} to "0" in spec.trainer.env')
 
 
 def _algorithm(spec: PPOJobSpec) -> Iterator[Problem]:

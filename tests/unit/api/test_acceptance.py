@@ -60,6 +60,7 @@ TERM = "spec.reward.terms[r]"
 GPUS = {"device": "NvidiaGPU", "devicesPerNode": 2}
 ADJUST = "spec.rollback.adjust[LearningRate]"
 TEMPLATE = "spec.cluster.podTemplate"
+HUB = {"actor": {"path": "Qwen/Qwen2.5-0.5B"}}
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     # what the schema says, too
@@ -72,6 +73,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"trainer": overriding("data.x", "y" * 5000)}, "spec.trainer.overrides[data.x].value", "scalar"),
     ({"cluster": {"sharedMemory": "ten"}}, "spec.cluster.sharedMemory", "pattern"),
     ({"guardrails": [raw_guardrail(), raw_guardrail()]}, "spec.guardrails[kl]", "more than once"),
+    # models
+    ({"model": {"actor": {"path": "Qwen/Qwen2.5-0.5B"}}}, "spec.model.actor.path", "asks no hub"),
+    ({"model": {"actor": {"path": "/m"}, "critic": {"path": "Qwen/Q"}}}, "spec.model.critic.path", "HF_HUB_OFFLINE"),
     # guardrails
     ({"guardrails": [raw_guardrail(conditions=[{"metric": "kl"}])]}, CONDITION, "no threshold"),
     ({"guardrails": [{"name": "kl"}]}, "spec.guardrails[kl]", "preset, or conditions"),
@@ -307,6 +311,17 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"cluster": pods(metadata={"name": "x"})}, f"{TEMPLATE}.metadata.name", "labels"),
     ({"cluster": pods(metadata={"labels": {"ray.io/cluster": "x"}})}, f"{TEMPLATE}.metadata.labels", "found by"),
     ({"cluster": pods(spec={"restartPolicy": "Always"})}, f"{TEMPLATE}.spec.restartPolicy", "cannot be changed"),
+    ({"cluster": pods(spec={"shareProcessNamespace": True})}, f"{TEMPLATE}.spec.shareProcessNamespace", "cannot be"),
+    (
+        {"cluster": pods(spec={"containers": [{"name": "ray", "env": [{"name": "RAY_ADDRESS", "value": "x"}]}]})},
+        f"{TEMPLATE}.spec.containers[ray].env[RAY_ADDRESS]",
+        "is set by the operator",
+    ),
+    (
+        {"cluster": pods(spec={"initContainers": [{"name": "monitor", "env": [{"name": "PPOJOB_UID"}]}]})},
+        f"{TEMPLATE}.spec.initContainers[monitor].env[PPOJOB_UID]",
+        "is set by the operator",
+    ),
     ({"cluster": pods(spec={"volumes": [{"name": "run"}]})}, f"{TEMPLATE}.spec.volumes[run]", "of this name"),
     ({"cluster": pods(spec={"containers": [{"image": "x"}]})}, f"{TEMPLATE}.spec.containers[0].name", "required"),
     ({"cluster": pods(spec={"containers": {}})}, f"{TEMPLATE}.spec.containers", "list"),
@@ -342,6 +357,13 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "training": training(microBatchSizePerDevice=3),
     },
     "numbers as quantities": {"cluster": {"device": "CPU", "resources": {"requests": {"cpu": 8, "memory": "1.5Gi"}}}},
+    "a hub name on GPUs": {"model": HUB, "cluster": {"device": "NvidiaGPU"}},
+    "a hub name in an own image": {"model": HUB, "trainer": {"image": "mine"}},
+    "a hub that may be asked": {"model": HUB, "trainer": {"env": [{"name": "HF_HUB_OFFLINE", "value": "0"}]}},
+    "an environment that is not known": {
+        "model": HUB,
+        "cluster": pods(spec={"containers": [{"name": "ray", "envFrom": [{"configMapRef": {"name": "hub"}}]}]}),
+    },
     "vLLM on CPU in an own image": {"rollout": {"engine": "VLLM"}, "trainer": {"image": "mine"}},
     "an NPU in an own image": {"cluster": {"device": "AscendNPU"}, "trainer": {"image": "mine"}},
     "a decrease with a floor": {"rollback": {"adjust": [{"parameter": "ClipRatio", "add": -0.05, "min": 0.05}]}},
