@@ -13,6 +13,7 @@ REST = (
     *("refused", "stop_and_resume", "sigterm", "deaths", "adaptive", "weights_only"),
     *("killed_at_each_point", "refused_and_failed", "revoked", "adaptive_hot"),
     *("reward_two_processes", "reward_lora", "reward_stopped", "reward_refused"),
+    *("evaluate_identical", "evaluate_killed", "evaluate_refused"),
 )
 """All but `full_disk`, which mounts."""
 
@@ -34,6 +35,11 @@ def test_hot_rollback(empty: tuple[Kube, str]) -> None:
 def test_reward_model(empty: tuple[Kube, str]) -> None:
     """Trained, killed in the middle, gone on with."""
     print(checks.run(*empty, ("reward_published", "reward_killed"), seconds=600))
+
+
+def test_evaluation(empty: tuple[Kube, str]) -> None:
+    """By a reward model, and by an endpoint."""
+    print(checks.run(*empty, ("evaluate_by_reward_model", "evaluate_by_endpoint"), seconds=600))
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import evaluate
 import hot
 import psutil  # type: ignore[import-untyped]
 import reward
@@ -249,6 +250,7 @@ SCENARIOS = {
         full_disk,
         *hot.SCENARIOS,
         *reward.SCENARIOS,
+        *evaluate.SCENARIOS,
         *reward_terms.SCENARIOS,
     )
 }

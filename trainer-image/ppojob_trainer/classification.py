@@ -53,7 +53,7 @@ _PATTERNS: dict[ExitClass, str] = {
     ExitClass.CONFIG_ERROR: (
         r"ConfigAttributeError|ConfigKeyError|ConfigTypeError|MissingMandatoryValue|InterpolationKeyError"
         r"|omegaconf\.errors|hydra\.errors|Unrecognized model in|is not a valid model identifier"
-        r"|is not a local folder and is not a valid|can't be loaded because .*trust_remote_code"
+        r"|HFValidationError|is not a local folder and is not a valid|can't be loaded because .*trust_remote_code"
         r"|must be divisible by|is not divisible by|should be larger than|Unknown (trainer|rollout mode|platform)"
         r"|does not appear to have a file named|No such file or directory: \S+\.safetensors"
     ),

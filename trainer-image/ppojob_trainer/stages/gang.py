@@ -35,6 +35,8 @@ class Shape:
     nodes: int
     per_node: int
     devices_each: int = 1
+    distributed: bool = False
+    """They meet through torch.distributed, with the environment that torchrun gives."""
 
 
 class Member:
@@ -65,9 +67,10 @@ def connect(context: StageContext) -> None:
 def run(
     work: Work, task: dict[str, Any], shape: Shape, context: StageContext, between: Callable[[], None]
 ) -> list[Any]:
-    """`work(task)` in every process, by rank. `between` is called every second and may raise; then all are ended.
+    """`work(task)` in every process, by rank; the task says `rank` and `ranks` too.
 
-    Raises what the first process that failed raised: the others would wait for it for ever.
+    `between` is called every second and may raise; then all are ended. Raises what the first process that failed
+    raised: the others would wait for it for ever.
     """
     connect(context)
     bundle = {"GPU": shape.per_node * shape.devices_each, "CPU": shape.per_node}
@@ -76,11 +79,10 @@ def run(
     try:
         _wait_for(group, shape, between)
         members = [_member(group, node, shape) for node in range(shape.nodes) for _ in range(shape.per_node)]
-        address, port = ray.get(members[0].rendezvous.remote())
-        environments = [_environment(rank, len(members), address, port) for rank in range(len(members))]
+        environments = _environments(members) if shape.distributed else [{} for _ in members]
         running = [
-            member.run.remote(work, task, environment)
-            for member, environment in zip(members, environments, strict=True)
+            member.run.remote(work, {**task, "rank": rank, "ranks": len(members)}, environments[rank])
+            for rank, member in enumerate(members)
         ]
         return _gathered(running, between)
     finally:
@@ -105,18 +107,19 @@ def _member(group: PlacementGroup, node: int, shape: Shape) -> Any:
     return ray.remote(Member).options(num_gpus=shape.devices_each, num_cpus=1, scheduling_strategy=strategy).remote()
 
 
-def _environment(rank: int, size: int, address: str, port: int) -> dict[str, str]:
-    """As torchrun sets it; alone, nothing. Each process sees only its own device, which is its first."""
-    if size == 1:
-        return {}
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(size),
+def _environments(members: Sequence[Any]) -> list[dict[str, str]]:
+    """As torchrun sets them; alone, nothing. Each process sees only its own device, which is its first."""
+    if len(members) == 1:
+        return [{}]
+    address, port = ray.get(members[0].rendezvous.remote())
+    shared = {
+        "WORLD_SIZE": str(len(members)),
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
     }
+    return [{**shared, "RANK": str(rank)} for rank in range(len(members))]
 
 
 def _gathered(running: Sequence[Any], between: Callable[[], None]) -> list[Any]:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoTokenizer
 from ppojob_contract.durable import read_json, write_json
 from ppojob_contract.stages import StageResult
 from ppojob_trainer.errors import HangError, Stopped
-from ppojob_trainer.stages import gang
+from ppojob_trainer.stages import gang, model_files
 from ppojob_trainer.stages.context import StageContext
 from ppojob_trainer.stages.conversations import require_padding, require_template
 from ppojob_trainer.stages.intervals import wilson
@@ -53,6 +53,7 @@ def run(context: StageContext) -> None:
 
 def _checked_tokenizer(settings: RewardSettings) -> Any:
     """What can be refused before a device is taken."""
+    model_files.require(settings.model)
     AutoConfig.from_pretrained(settings.model, trust_remote_code=settings.trust_remote_code)
     tokenizer = AutoTokenizer.from_pretrained(settings.model, trust_remote_code=settings.trust_remote_code)
     require_template(tokenizer, settings.model)
@@ -85,10 +86,9 @@ def _train(context: StageContext, files: RewardFiles) -> dict[str, Any]:
         "settings": dict(context.settings),
         "work": str(files.work),
         "output": str(files.output),
-        "devices": config.devices,
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
-    shape = gang.Shape(config.nodes, config.devices_per_node)
+    shape = gang.Shape(config.nodes, config.devices_per_node, distributed=True)
     result: dict[str, Any] = gang.run(training.work, task, shape, context, watching.look)[0]
     if result["stopped"]:
         raise Stopped(f"stopped at step {result['step']} of {result['steps']}, saved")

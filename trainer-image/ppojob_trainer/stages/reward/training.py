@@ -73,7 +73,7 @@ class Reporter(TrainerCallback):
 def work(task: dict[str, Any]) -> dict[str, Any] | None:
     """Trains; the first process returns what came of it, the others None."""
     settings, files = RewardSettings.from_json(task["settings"]), RewardFiles(Path(task["work"]), Path(task["output"]))
-    trainer = _trainer(settings, files, devices=int(task["devices"]))
+    trainer = _trainer(settings, files, devices=int(task["ranks"]))
     trainer.train(resume_from_checkpoint=task["checkpoint"])
     state = trainer.state
     if not trainer.is_world_process_zero():
