@@ -22,9 +22,10 @@ from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.manifest import Manifest
 from ppojob_trainer.succession import STARTED_AFTER
 
-TRAINING_SECONDS = 300
-MOMENT_SECONDS = 180
-RECOVERY_SECONDS = 300
+TRAINING_SECONDS = 600
+MOMENT_SECONDS = 300
+RECOVERY_SECONDS = 600
+"""A new start takes 40 s on two idle cores, and many times that on busy ones."""
 
 Status = dict[str, Any]
 

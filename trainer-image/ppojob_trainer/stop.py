@@ -58,7 +58,7 @@ def stop(
     if layout is None:
         return "no attempt is running"
     if _dead_here(lock_files):
-        return f"{_name(layout)} has no driver any more"
+        return f"{_name(layout)} has no driver here"
     command = Command(id=prestop_id(pod_uid), kind=CommandKind.STOP)
     if not write_json_once(layout.command, command.to_json()):
         # The slot holds another command: the trainer's own way of a signal does not need it.
@@ -106,8 +106,12 @@ def _name(layout: AttemptLayout) -> str:
 
 
 def _dead_here(lock_files: tuple[Path, ...]) -> bool:
-    """Seen gone. In a worker's pod there are no lock files, and nothing is known."""
-    return any(path.exists() for path in lock_files) and all(locks.state(path) is LockState.FREE for path in lock_files)
+    """Seen gone, or never here: a head pod that takes a lost one's place gets no driver, and its cluster is replaced.
+
+    Workers' pods have no folder of locks, and nothing is known there.
+    """
+    head = any(path.parent.is_dir() for path in lock_files)
+    return head and all(locks.state(path) is LockState.FREE for path in lock_files)
 
 
 if __name__ == "__main__":

@@ -40,11 +40,38 @@ def test_prestop_with_a_taken_slot_asks_by_the_other_way(tmp_path: Path) -> None
     assert AttemptFiles(layout).stop_request.exists()
 
 
+def never(_: float) -> None:
+    raise AssertionError("waits")
+
+
 def test_prestop_does_not_wait_for_the_dead(tmp_path: Path) -> None:
-    started(JobLayout(tmp_path), 1)
+    layout = started(JobLayout(tmp_path), 1)
     lock = tmp_path / "driver.lock"
     lock.touch()
-    assert "no driver" in stop(JobLayout(tmp_path), "pod-1", 60.0, (lock,))
+    assert "no driver" in stop(JobLayout(tmp_path), "pod-1", 60.0, (lock,), never)
+    assert not layout.command.exists()
+
+
+def test_a_head_pod_in_the_place_of_a_lost_one_does_not_wait_for_its_driver(tmp_path: Path) -> None:
+    """KubeRay makes it at once; the attempt died with the first one and left no outcome."""
+    job = JobLayout(tmp_path / "claim")
+    layout = started(job, 1)
+    run = tmp_path / "run"
+    run.mkdir()
+    assert "no driver" in stop(job, "pod-2", 60.0, (run / "driver.lock", run / "runner.lock"), never)
+    assert not layout.command.exists()
+
+
+def test_a_worker_pod_waits_for_the_driver_that_is_elsewhere(tmp_path: Path) -> None:
+    job = JobLayout(tmp_path / "claim")
+    layout = started(job, 1)
+
+    def trainer(_: float) -> None:
+        AttemptFiles(layout).finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=1))
+
+    elsewhere = tmp_path / "not-mounted"
+    said = stop(job, "pod-3", 60.0, (elsewhere / "driver.lock", elsewhere / "runner.lock"), trainer)
+    assert said == "attempt 1 has ended"
 
 
 def test_prestop_without_attempts(tmp_path: Path) -> None:
