@@ -31,6 +31,9 @@ ENV_ATTEMPT = "PPOJOB_ATTEMPT"
 ENV_STAGE = "PPOJOB_STAGE"
 """One JSON value, a `stages.StageConfig`."""
 
+ENV_JUDGE_KEY = "PPOJOB_JUDGE_API_KEY"
+"""Bearer token of an evaluation's endpoint, from its Secret."""
+
 ENV_NAMESPACE = "PPOJOB_NAMESPACE"
 ENV_NAME = "PPOJOB_NAME"
 ENV_UID = "PPOJOB_UID"

@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 from tests.support.builders import NOW, UID, raw_spec
+from tests.support.fake_stages import FakeStages
 
 from ppojob_contract.attempt import AttemptConfig, Resume
 from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.mailbox import Ack, AckResult, CheckpointRef, Claimant, Command, CommandKind
-from ppojob_contract.names import ENV_ATTEMPT
+from ppojob_contract.names import ENV_ATTEMPT, ENV_STAGE
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import (
     AttemptState,
@@ -31,6 +32,7 @@ from ppojob_contract.protocol import (
     StepRow,
     Steps,
 )
+from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.events import Event
 from ppojob_operator.domain.observation import HeadPod, RayClusterView, RayJobView
@@ -86,6 +88,8 @@ class FakeRayJob:
     deleting: bool = False
     duplicate: bool = False
     """Its driver finds that the attempt was started before, and ends."""
+    stage: tuple[Stage, int] | None = None
+    """And run, where it is no attempt's."""
 
 
 @dataclass
@@ -144,6 +148,7 @@ class World:
     """Head pods whose RayCluster is gone, with the seconds that they still have."""
     lingering: dict[int, int] = field(default_factory=dict)
     """Drivers by the attempt of their RayJob, which is gone, with the seconds that they still have."""
+    stages: FakeStages = field(default_factory=FakeStages)
     claim: bool = True
     reachable: bool = True
     crash_at: Callable[[int, str], str | None] = lambda _count, _what: None
@@ -224,6 +229,7 @@ class World:
         for _ in range(seconds):
             self.now += timedelta(seconds=1)
             self._kuberay()
+            self.stages.tick()
             for number, attempt in list(self.attempts.items()):
                 if attempt.running:
                     self._train(number, attempt)
@@ -241,11 +247,16 @@ class World:
         for name, job in list(self.ray_jobs.items()):
             if job.deleting:
                 del self.ray_jobs[name]
+                if job.stage is not None:
+                    self.stages.kill(stage=job.stage[0], run=job.stage[1])
+                    continue
                 self.lingering[job.attempt] = self.linger_seconds
                 if not self.linger_seconds:
                     self._kill_job(job.attempt)
             elif job.duplicate:
                 job.status = "FAILED"
+            elif job.stage is not None:
+                job.status = self.stages.ended(*job.stage) or job.status
             elif (attempt := self._of_job(job.attempt)) is not None and not attempt.running:
                 good = attempt.outcome and attempt.outcome.exit_class in {ExitClass.SUCCEEDED, ExitClass.STOPPED}
                 job.status = "SUCCEEDED" if good else "FAILED"
@@ -263,6 +274,7 @@ class World:
                 del self.lingering[number]
 
     def _kill_drivers(self, head_uid: str) -> None:
+        self.stages.kill(head_uid=head_uid)
         for attempt in self.attempts.values():
             if attempt.head_uid == head_uid:
                 attempt.running = False
@@ -275,6 +287,16 @@ class World:
     def _of_job(self, number: int) -> Attempt | None:
         """The newest attempt that the RayJob carries."""
         return next((item for item in reversed(self.attempts.values()) if item.job_attempt == number), None)
+
+    def add_other(self, manifest: dict[str, Any]) -> None:
+        """Another PPOJob, which stays as it is."""
+        metadata = manifest["metadata"] | {
+            "uid": self.uid("other"),
+            "generation": 1,
+            "resourceVersion": "1",
+            "creationTimestamp": self.now.isoformat(),
+        }
+        self.others[metadata["name"]] = manifest | {"metadata": metadata, "status": {}}
 
     def delete_clusters(self, grace_seconds: int) -> None:
         """What `kubectl delete rayclusters` does: the objects go at once, their pods end when they end."""
@@ -470,6 +492,8 @@ class FakeClusterPort:
                 deleting=job.deleting,
                 job_status=job.status,
                 deployment_status="Running" if job.status == "RUNNING" else "Complete",
+                stage=job.stage[0] if job.stage else None,
+                run=job.stage[1] if job.stage else 0,
             )
             for job in self.world.ray_jobs.values()
         ]
@@ -486,17 +510,30 @@ class FakeClusterPort:
                 world.clusters[name] = FakeCluster(name, world.uid("cluster"), number, world.uid("pod"))
             case "RayJob" if name not in world.ray_jobs:
                 self._submit(manifest)
+            case "PPOJob" if name not in world.others:
+                world.add_other(manifest)
         after()
 
     def _submit(self, manifest: dict[str, Any]) -> None:
         world, name = self.world, manifest["metadata"]["name"]
         environment = yaml.safe_load(manifest["spec"]["runtimeEnvYAML"])["env_vars"]
+        if ENV_STAGE in environment:
+            self._submit_stage(manifest, environment[ENV_STAGE])
+            return
         config = AttemptConfig.from_json(json.loads(environment[ENV_ATTEMPT]))
         cluster = world.clusters.get(manifest["spec"]["clusterSelector"]["ray.io/cluster"])
         job = FakeRayJob(name, world.uid("job"), config.attempt, cluster.head_uid if cluster else "")
         world.ray_jobs[name] = job
         if cluster is not None:
             job.duplicate = not world.submit(config, cluster.head_uid)
+
+    def _submit_stage(self, manifest: dict[str, Any], config: str) -> None:
+        world, name = self.world, manifest["metadata"]["name"]
+        cluster = world.clusters.get(manifest["spec"]["clusterSelector"]["ray.io/cluster"])
+        job = FakeRayJob(name, world.uid("job"), 0, cluster.head_uid if cluster else "", stage=names.stage_run(name))
+        world.ray_jobs[name] = job
+        if cluster is not None:
+            job.duplicate = not world.stages.submit(config, cluster.head_uid)
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:
         after = self.world.effect(f"delete {kind} {name}")
@@ -537,7 +574,8 @@ class FakeMonitorPort:
         head = next((item for item in world.clusters.values() if address(item) == endpoint.host), None)
         if head is None:
             raise MonitorUnavailable("no route to host")
-        held = any(item.running and item.head_uid == head.head_uid for item in world.attempts.values())
+        training = any(item.running and item.head_uid == head.head_uid for item in world.attempts.values())
+        held = training or world.stages.held(head.head_uid)
         return State(
             job_uid=UID,
             pod_uid="pod",
@@ -555,6 +593,7 @@ class FakeMonitorPort:
             ),
             confirmed=tuple(world.confirmed),
             free_bytes=world.free_bytes,
+            stages=world.stages.states(),
         )
 
     def _attempt(self, number: int, item: Attempt) -> AttemptState:

@@ -22,6 +22,7 @@ def _column(name: str, kind: str, path: str, description: str, priority: int = 0
 
 COLUMNS = (
     _column("Phase", "string", ".status.phase", "What the job is doing"),
+    _column("Stage", "string", ".status.stage", "Part of the job that runs, or ran last"),
     _column("Step", "integer", ".status.progress.step", "Last finished training step"),
     _column("Reward", "string", ".status.metrics.rewardMean", "Mean reward of the last step"),
     _column("KL", "string", ".status.metrics.kl", "KL of the policy to the reference"),

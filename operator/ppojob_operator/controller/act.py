@@ -2,7 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
 from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_operator.api.v1alpha1.resource import PPOJob
@@ -12,6 +12,7 @@ from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
     CloseAttempt,
+    CloseStage,
     CreateCluster,
     Decision,
     DeleteJob,
@@ -24,6 +25,8 @@ from ppojob_operator.domain.decisions import (
     RollBackInPlace,
     Settle,
     StartAttempt,
+    StartStage,
+    StartTrial,
     SwitchAttempt,
     Wait,
 )
@@ -35,6 +38,7 @@ from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.rayjob import render_attempt
 from ppojob_operator.render.secret import render_token_secret
 from ppojob_operator.render.settings import RenderSettings
+from ppojob_operator.render.stages import render_stage, render_trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,9 @@ class Actor:
     async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None) -> None:
         """Raises `ClusterUnavailable`, `MonitorUnavailable` or `Conflict`; what was done so far may be done again."""
         match decision:
-            case Wait() | Refuse() | Begin() | GoCold() | SwitchAttempt() | CloseAttempt() | Settle() | Finish():
+            case Wait() | Refuse() | Begin() | GoCold() | SwitchAttempt() | CloseAttempt() | CloseStage():
+                return  # recording was all there was to do
+            case Settle() | Finish():
                 return  # recording was all there was to do
             case DeleteJob():
                 await self.cluster.delete_job(job)
@@ -63,30 +69,27 @@ class Actor:
                 await self._put(attempt, command, job)
             case Revoke(attempt=attempt):
                 await self.monitor.revoke(await self._endpoint(job), attempt)
-            case CreateCluster(number=number):
-                assert accepted is not None, "clusters are made for accepted jobs only"
-                await self._create_cluster(number, accepted)
-            case StartAttempt():
-                assert accepted is not None, "attempts are started for accepted jobs only"
-                await self.cluster.create(
-                    render_attempt(
-                        accepted,
-                        cluster_number=decision.cluster,
-                        attempt=decision.number,
-                        resume=decision.resume,
-                        source=decision.source,
-                        adjustments=decision.adjustments,
-                        data=plan(decision.data),
-                    )
-                )
+            case CreateCluster() | StartAttempt() | StartStage() | StartTrial():
+                assert accepted is not None, "nothing is made for a job that was not accepted"
+                await self._create(decision, accepted)
             case _:
                 assert_never(decision)
 
-    async def _create_cluster(self, number: int, accepted: AcceptedJob) -> None:
-        secret = names.secret_name(names.base(accepted.name, accepted.uid))
-        if await self.cluster.read_token(accepted.namespace, secret) is None:
-            await self.cluster.create(render_token_secret(accepted, secrets.token_urlsafe(32)))
-        await self.cluster.create(render_cluster(accepted, number, self.settings))
+    async def _create(
+        self, decision: CreateCluster | StartAttempt | StartStage | StartTrial, accepted: AcceptedJob
+    ) -> None:
+        match decision:
+            case CreateCluster(number=number):
+                secret = names.secret_name(names.base(accepted.name, accepted.uid))
+                if await self.cluster.read_token(accepted.namespace, secret) is None:
+                    await self.cluster.create(render_token_secret(accepted, secrets.token_urlsafe(32)))
+                await self.cluster.create(render_cluster(accepted, number, self.settings))
+            case StartAttempt():
+                await self.cluster.create(_attempt(decision, accepted))
+            case StartStage():
+                await self.cluster.create(_stage(decision, accepted))
+            case StartTrial(run=run, spec=spec):
+                await self.cluster.create(render_trial(accepted, run=run, spec=spec))
 
     async def _put(self, attempt: int, command: Command, job: PPOJob) -> None:
         try:
@@ -99,3 +102,26 @@ class Actor:
         if endpoint is None:
             raise MonitorUnavailable("the head pod has no address")
         return endpoint
+
+
+def _attempt(decision: StartAttempt, accepted: AcceptedJob) -> dict[str, Any]:
+    return render_attempt(
+        accepted,
+        cluster_number=decision.cluster,
+        attempt=decision.number,
+        resume=decision.resume,
+        source=decision.source,
+        adjustments=decision.adjustments,
+        data=plan(decision.data),
+    )
+
+
+def _stage(decision: StartStage, accepted: AcceptedJob) -> dict[str, Any]:
+    return render_stage(
+        accepted,
+        cluster_number=decision.cluster,
+        stage=decision.stage,
+        run=decision.run,
+        key=decision.key,
+        settings=decision.settings,
+    )

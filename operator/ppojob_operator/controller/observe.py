@@ -14,6 +14,8 @@ from ppojob_contract.figures import ALWAYS_READ
 from ppojob_contract.protocol import State, StepRow
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
+from ppojob_operator.api.v1alpha1.stage_status import StageName
+from ppojob_operator.api.v1alpha1.status import IntentKind
 from ppojob_operator.controller.asking import Asked, ask
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.guardrails.guards import guards_of
@@ -21,6 +23,8 @@ from ppojob_operator.domain.guardrails.queries import Queries
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
+from ppojob_operator.domain.pipeline.recorded import recorded
+from ppojob_operator.domain.pipeline.trial import needs_trial
 from ppojob_operator.domain.source import needs_source
 from ppojob_operator.errors import MonitorUnavailable
 from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Metrics, Monitor
@@ -87,10 +91,26 @@ class Observer:
             jobs=tuple(jobs),
             monitor=monitor,
             source_job=source,
+            baseline_job=await self._baseline(job, accepted),
+            trial_job=await self._trial(job, accepted),
             queries=await self._ask(accepted, memory),
             storage_bound=bound,
             leftover_pods=tuple(await self.cluster.leftover_pods(key)),
         )
+
+    async def _baseline(self, job: PPOJob, accepted: AcceptedJob | None) -> PPOJob | None:
+        evaluation = accepted.spec.evaluation if accepted is not None else None
+        ending = job.status.intent is not None and job.status.intent.kind is IntentKind.COMPLETE
+        if evaluation is None or evaluation.baseline.job is None or not ending:
+            return None
+        return await self.cluster.find_job(job.namespace, evaluation.baseline.job)
+
+    async def _trial(self, job: PPOJob, accepted: AcceptedJob | None) -> PPOJob | None:
+        if accepted is None or not needs_trial(job.status, accepted):
+            return None
+        entry = recorded(job.status, StageName.TRIAL)
+        name = names.trial_name(names.base(job.name, job.uid), entry.run if entry is not None else 1)
+        return await self.cluster.find_job(job.namespace, name)
 
     async def endpoint(self, job: PPOJob) -> Endpoint | None:
         """The job's monitor with the right to change something; None where there is no head pod."""

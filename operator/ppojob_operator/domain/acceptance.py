@@ -13,6 +13,7 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain.acceptance_checkpoints import checkpoint_problems, checkpoint_warnings
 from ppojob_operator.domain.acceptance_guardrails import guardrail_problems, guardrail_warnings
+from ppojob_operator.domain.acceptance_pipeline import pipeline_problems
 from ppojob_operator.domain.acceptance_pods import pod_problems
 from ppojob_operator.domain.acceptance_training import training_problems
 from ppojob_operator.domain.job import AcceptedJob
@@ -53,6 +54,7 @@ def judge(
         *checkpoint_problems(spec),
         *guardrail_problems(spec, prometheus=prometheus),
         *pod_problems(spec, imageless),
+        *pipeline_problems(spec, lambda raw: judge(raw, imageless=imageless, prometheus=prometheus)[1]),
     )
     return spec, problems, (*checkpoint_warnings(spec), *guardrail_warnings(spec))
 
@@ -103,6 +105,8 @@ def _duplicates(spec: PPOJobSpec) -> Iterator[Problem]:
     """The API server refuses these as duplicate keys of list maps."""
     lists: dict[str, list[str]] = {
         "spec.reward.terms": [term.name for term in spec.reward.terms],
+        "spec.data.prepare.sources": [item.name for item in spec.data.prepare.sources] if spec.data.prepare else [],
+        "spec.evaluation.prompts": [item.name for item in spec.evaluation.prompts] if spec.evaluation else [],
         "spec.guardrails": [guardrail.name for guardrail in spec.guardrails],
         "spec.rollback.adjust": [item.parameter.value for item in spec.rollback.adjust],
         "spec.trainer.env": [item.name for item in spec.trainer.env],

@@ -15,7 +15,8 @@ def reward_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     for term in spec.reward.terms:
         path = f"spec.reward.terms[{term.name}]"
         yield from _term(term, path, spec)
-        if term.model is None or effective.reward_engine(term.model, spec) is RewardEngine.TRANSFORMERS:
+        model = RewardModel(path="trained here") if term.training is not None else term.model
+        if model is None or effective.reward_engine(model, spec) is RewardEngine.TRANSFORMERS:
             continue
         if served:
             message = f"verl serves one reward model, that of {served}: give this one engine Transformers"
@@ -24,9 +25,9 @@ def reward_problems(spec: PPOJobSpec) -> Iterator[Problem]:
 
 
 def _term(term: RewardTerm, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
-    kinds = [item for item in (term.rule, term.function, term.model) if item is not None]
+    kinds = [item for item in (term.rule, term.function, term.model, term.training) if item is not None]
     if len(kinds) != 1:
-        yield Problem(field=path, message="set exactly one of rule, function, model")
+        yield Problem(field=path, message="set exactly one of rule, function, model, training")
     if term.rule is not None:
         yield from _rule(term.rule, f"{path}.rule", spec)
     if term.model is not None:

@@ -6,7 +6,7 @@ ask to stop -> outcome -> delete the RayJob -> its end is recorded -> lock free
 -> suspend, fail, complete: delete the cluster -> settled or finished
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ppojob_contract.mailbox import AckResult
 from ppojob_contract.outcomes import ExitClass
@@ -27,6 +27,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.pause import resting
+from ppojob_operator.domain.pipeline.flow import after_training
 from ppojob_operator.domain.provision import SOON, deleting_job, remove_everything
 from ppojob_operator.domain.requested import REQUESTED, wanted_point
 from ppojob_operator.domain.start import start
@@ -50,7 +51,7 @@ def carry_out(observation: Observation, accepted: AcceptedJob, judgement: Judgem
         return _end(observation, accepted, judgement, status.intent, attempt)
     if status.intent.kind in NEXT_ATTEMPT:
         return _go_on(observation, accepted, judgement, status.intent)
-    return _close_down(observation, status.intent)
+    return _close_down(observation, accepted, judgement, status.intent)
 
 
 def _end(
@@ -145,9 +146,13 @@ def _cluster_must_go(observation: Observation, current: Intent) -> bool:
     return not free and attempt.ended is not None and observation.now - attempt.ended > LOCK_DEADLINE
 
 
-def _close_down(observation: Observation, current: Intent) -> Decision:
-    """Gives the devices back, then ends."""
-    if current.kind is IntentKind.COMPLETE and observation.now - current.since < LINGER:
+def _close_down(observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent) -> Decision:
+    """What is done with a trained model, then gives the devices back, then ends."""
+    if current.kind is IntentKind.COMPLETE and not _given_back(observation):
+        more = after_training(observation, accepted, judgement)
+        if more is not None:
+            return more
+    if current.kind is IntentKind.COMPLETE and observation.now - _last_figures(observation, current) < LINGER:
         return Wait(reason="Lingering", message="the last figures are left to be scraped", requeue=SOON)
     removal = remove_everything(observation)
     if removal is not None:
@@ -156,6 +161,15 @@ def _close_down(observation: Observation, current: Intent) -> Decision:
         return Settle()
     succeeded = current.kind is IntentKind.COMPLETE
     return Finish(succeeded=succeeded, outcome=_outcome(current), reason=current.reason, message=current.message)
+
+
+def _given_back(observation: Observation) -> bool:
+    """The devices are being given back: all that was to be done has been."""
+    return not observation.clusters or all(item.deleting for item in observation.clusters)
+
+
+def _last_figures(observation: Observation, current: Intent) -> datetime:
+    return max([current.since, *(item.ended for item in observation.job.status.stages if item.ended is not None)])
 
 
 def _outcome(current: Intent) -> ExitClass:

@@ -13,6 +13,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused, resting
+from ppojob_operator.domain.pipeline.trial import trial
 from ppojob_operator.domain.requested import wanted_point
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
@@ -72,7 +73,7 @@ def _start(observation: Observation, accepted: AcceptedJob, judgement: Judgement
             message=f"spec.storage.claimName: no PersistentVolumeClaim '{accepted.spec.storage.claim_name}' in "
             f"namespace {accepted.namespace}; create it",
         )
-    return start(
+    return trial(observation, accepted) or start(
         observation,
         accepted,
         judgement,

@@ -1,11 +1,15 @@
 """What can be decided: a closed union. Each is recorded in the status before it is acted on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from ppojob_contract.mailbox import Command
 from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
+from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase
 from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint, ResumeSource
 
 POLL = timedelta(seconds=10)
@@ -121,6 +125,41 @@ class CloseAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartStage:
+    """Creates a stage's RayJob; done again with the same values it has no further effect."""
+
+    stage: Stage
+    run: int
+    key: str
+    settings: Mapping[str, Any]
+    cluster: int
+    head_uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseStage:
+    """A stage's run is over; its RayJob is deleted next."""
+
+    stage: StageName
+    key: str
+    phase: StagePhase
+    result: str
+    message: str
+    output: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    counts: bool = True
+    """Whether a run that failed counts as a failure of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTrial:
+    """Creates the trial, a PPOJob of its own."""
+
+    run: int
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
     """The intent is done and nothing runs: suspended."""
 
@@ -154,6 +193,9 @@ Decision = (
     | CreateCluster
     | StartAttempt
     | CloseAttempt
+    | StartStage
+    | CloseStage
+    | StartTrial
     | Settle
     | Finish
     | DeleteJob

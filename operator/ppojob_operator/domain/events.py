@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ppojob_contract.mailbox import CheckpointRef
 from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction
+from ppojob_operator.api.v1alpha1.stage_status import StagePhase
 from ppojob_operator.api.v1alpha1.status import (
     CheckpointPhase,
     ConditionStatus,
@@ -14,11 +15,23 @@ from ppojob_operator.api.v1alpha1.status import (
     PPOJobStatus,
     RollbackPath,
 )
-from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, CreateCluster, Decision, Finish, GoCold, Settle
+from ppojob_operator.domain.decisions import (
+    CLAIM_NOT_FOUND,
+    Begin,
+    CloseStage,
+    CreateCluster,
+    Decision,
+    Finish,
+    GoCold,
+    Settle,
+    StartStage,
+    StartTrial,
+)
 from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Trouble
 from ppojob_operator.domain.pause import HOW_TO_GO_ON, paused
+from ppojob_operator.domain.pipeline.recorded import recorded
 from ppojob_operator.domain.retention import never_deleted
 from ppojob_operator.domain.source import begins
 
@@ -92,6 +105,8 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
         case Begin(intent=intent):
             kind, reason = _BEGUN[intent.kind]
             yield Event(type=kind, reason=reason, message=intent.message)
+        case StartStage() | CloseStage() | StartTrial():
+            yield from _stage(observation, decision)
         case CreateCluster(number=number) if observation.job.status.cluster_number != number:
             yield Event(type=NORMAL, reason="ClusterCreated", message=f"RayCluster c{number} is created")
         case GoCold(message=message):
@@ -105,6 +120,20 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
             yield Event(type=WARNING, reason="Failed", message=f"{reason}: {message}")
         case _:
             return
+
+
+def _stage(observation: Observation, decision: StartStage | CloseStage | StartTrial) -> Iterator[Event]:
+    match decision:
+        case StartStage(stage=stage, run=run):
+            before = recorded(observation.job.status, stage)
+            if before is None or before.run != run:
+                yield Event(type=NORMAL, reason="StageStarted", message=f"stage {stage.value}, run {run}")
+        case StartTrial(run=run):
+            yield Event(type=NORMAL, reason="StageStarted", message=f"stage Trial, run {run}: a PPOJob of its own")
+        case CloseStage(stage=stage, phase=StagePhase.SUCCEEDED, message=message):
+            yield Event(type=NORMAL, reason="StageSucceeded", message=f"stage {stage.value}: {message}")
+        case CloseStage(stage=stage, result=result, message=message):
+            yield Event(type=WARNING, reason="StageRetried", message=f"stage {stage.value}: {result}: {message}")
 
 
 def _attempt(old: PPOJobStatus, new: PPOJobStatus) -> Iterator[Event]:

@@ -48,6 +48,7 @@ def data_hash(spec: PPOJobSpec) -> str:
             "seed": data.seed,
             "shuffle": data.shuffle,
             "batchSize": spec.training.batch_size,
+            **({"prepare": data.prepare} if data.prepare else {}),
         }
     )
 
@@ -64,8 +65,18 @@ def cluster_hash(spec: PPOJobSpec) -> str:
             "env": trainer.env,
             "storage": spec.storage,
             "functions": {term.name: term.function.config_map for term in spec.reward.terms if term.function},
+            **_later_parts(spec),
         }
     )
+
+
+def _later_parts(spec: PPOJobSpec) -> dict[str, Any]:
+    """Of the pods as well, but left out where unused: jobs of earlier versions keep their hash."""
+    sources = spec.data.prepare.sources if spec.data.prepare else []
+    prepare = {source.name: source.function.config_map for source in sources if source.function}
+    endpoint = spec.evaluation.judge.endpoint if spec.evaluation else None
+    secret = endpoint.api_key_secret if endpoint else None
+    return ({"prepare": prepare} if prepare else {}) | ({"judgeKey": secret} if secret else {})
 
 
 def _hash(parts: Mapping[str, Any]) -> str:

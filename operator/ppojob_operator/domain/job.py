@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from ppojob_contract.layout import job_folder
+from ppojob_contract.names import STORAGE_MOUNT
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain import hashes
 
@@ -16,6 +18,12 @@ class AcceptedJob:
     uid: str
     generation: int
     spec: PPOJobSpec
+
+    @cached_property
+    def root(self) -> str:
+        """Absolute path of the job's folder in the trainer's pods."""
+        parts = [STORAGE_MOUNT, self.spec.storage.path, job_folder(self.namespace, self.name, self.uid)]
+        return "/".join(filter(None, parts))
 
     @cached_property
     def training_hash(self) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from ppojob_contract.protocol import State, StepRow
+from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.domain.guardrails.queries import Queries
 from ppojob_operator.domain.job import AcceptedJob
@@ -72,6 +73,7 @@ class RayJobView:
     name: str
     uid: str
     attempt: int
+    """0 where it is no attempt's."""
     deleting: bool
     job_status: str
     """KubeRay's `jobStatus`: '', PENDING, RUNNING, STOPPED, SUCCEEDED, FAILED."""
@@ -79,6 +81,9 @@ class RayJobView:
     """KubeRay's `jobDeploymentStatus`; ValidationFailed is permanent."""
     message: str = ""
     deleting_since: datetime | None = None
+    stage: Stage | None = None
+    run: int = 0
+    """Of the stage."""
 
     @property
     def ended(self) -> bool:
@@ -137,6 +142,10 @@ class Observation:
     monitor: MonitorView
     source_job: PPOJob | None = None
     """The PPOJob that `spec.checkpoints.resumeFrom` names, as long as it matters and is there."""
+    baseline_job: PPOJob | None = None
+    """The PPOJob that `spec.evaluation.baseline` names, once training is done."""
+    trial_job: PPOJob | None = None
+    """The job's trial, as long as it matters and is there."""
     queries: Queries | None = None
     """What Prometheus has said of guardrails' queries; None where there is none to ask."""
     storage_bound: bool | None = None
@@ -149,6 +158,9 @@ class Observation:
 
     def ray_job(self, attempt: int) -> RayJobView | None:
         return next((item for item in self.jobs if item.attempt == attempt), None)
+
+    def stage_job(self, stage: Stage, run: int) -> RayJobView | None:
+        return next((item for item in self.jobs if item.stage is stage and item.run == run), None)
 
     def ready_head(self, number: int) -> HeadPod | None:
         """The head pod of that cluster, where the cluster is ready."""

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from ppojob_contract.outcomes import ExitClass
+from ppojob_operator.api.v1alpha1.stage_status import StageName
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
 from ppojob_operator.domain.decisions import Decision, Refuse, Settle, Wait
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import RESTING, paused, resting
+from ppojob_operator.domain.pipeline.recorded import running
 from ppojob_operator.domain.source import begins
 
 _BY_CAUSE = {
@@ -62,7 +64,28 @@ def phase(observation: Observation, status: PPOJobStatus) -> Phase:
         return _of_attempt(status.attempt)
     if status.intent is not None:
         return status.phase
+    if _stages_begun(status):
+        return Phase.RUNNING
     return Phase.PENDING if status.cluster_number == 0 else Phase.PROVISIONING
+
+
+def _stages_begun(status: PPOJobStatus) -> bool:
+    """On the present cluster, or by a trial."""
+    return any(item.cluster == status.cluster_number for item in status.stages)
+
+
+def stage(status: PPOJobStatus) -> StageName | None:
+    """The part of the job that runs, or ran last."""
+    now = running(status)
+    if now is not None:
+        return now.name
+    attempt = status.attempt
+    if attempt is not None and attempt.ended is None:
+        return StageName.TRAIN
+    latest = max(status.stages, key=lambda item: item.created, default=None)
+    if latest is None:
+        return StageName.TRAIN if attempt is not None else None
+    return StageName.TRAIN if attempt is not None and attempt.created > latest.created else latest.name
 
 
 def _nothing_runs(observation: Observation, status: PPOJobStatus) -> bool:

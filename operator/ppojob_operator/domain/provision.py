@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from ppojob_contract.protocol import LockState
-from ppojob_operator.domain.decisions import Decision, RemoveCluster, RemoveRayJob, Wait
+from ppojob_operator.domain.decisions import CreateCluster, Decision, RemoveCluster, RemoveRayJob, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation, RayClusterView, RayJobView, Reach, Trouble
 
@@ -24,21 +24,29 @@ def cluster_needed(observation: Observation) -> int | None:
     return status.cluster_number if status.cluster_uid is None else status.cluster_number + 1
 
 
-def waiting_for_cluster(observation: Observation, number: int) -> Wait | None:
-    """Why the cluster cannot take an attempt yet; None where it can."""
-    cluster = observation.cluster(number)
+def provision(observation: Observation, accepted: AcceptedJob) -> Decision | None:
+    """The next act towards a cluster as the spec wants it whose monitor answers; None where there is one."""
+    removal = remove_everything(observation) if outdated(observation, accepted) else None
+    if removal is not None:
+        return removal
+    needed = cluster_needed(observation)
+    if needed is not None:
+        return waiting_for_old_pods(observation) or CreateCluster(number=needed)
+    cluster = observation.cluster(observation.job.status.cluster_number)
     if cluster is None or not cluster.ready:
         return Wait(reason="ClusterNotReady", message=describe(cluster), requeue=timedelta(seconds=5))
-    state = observation.monitor.state
-    if observation.monitor.reach is not Reach.OK or state is None:
+    if observation.monitor.reach is not Reach.OK or observation.monitor.state is None:
         return Wait(reason="MonitorUnreachable", message=observation.monitor.message, requeue=timedelta(seconds=2))
-    if state.lock is LockState.HELD:
-        return Wait(
-            reason="DriverStillRunning",
-            message="an earlier driver has not ended yet",
-            requeue=timedelta(seconds=2),
-        )
     return None
+
+
+def waiting_for_driver(observation: Observation) -> Wait | None:
+    """Whether an earlier driver still runs in the cluster's head pod."""
+    state = observation.monitor.state
+    if state is None or state.lock is LockState.FREE:
+        return None
+    message = "an earlier driver has not ended yet"
+    return Wait(reason="DriverStillRunning", message=message, requeue=timedelta(seconds=2))
 
 
 def waiting_for_old_pods(observation: Observation) -> Wait | None:

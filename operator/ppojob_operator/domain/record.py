@@ -28,7 +28,8 @@ from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, silent
 from ppojob_operator.domain.pace import median_step_seconds
 from ppojob_operator.domain.pause import paused, released
-from ppojob_operator.domain.phase import phase, summary
+from ppojob_operator.domain.phase import phase, stage, summary
+from ppojob_operator.domain.pipeline.transitions import stages_seen
 from ppojob_operator.domain.requested import can_be_done
 from ppojob_operator.domain.reward_failures import reward_failures
 from ppojob_operator.domain.targets import checkpoints, newest
@@ -39,12 +40,13 @@ MAX_CHECKPOINTS = 50
 
 def record(observation: Observation, judgement: Judgement, decision: Decision) -> PPOJobStatus:
     """The next status. Phase, message and conditions are derived from the rest, last."""
-    status = _observed(observation, judgement)
+    status = stages_seen(observation, _observed(observation, judgement))
     status = decided(observation, status, decision)
     status = status.model_copy(
         update={
             "goodput": goodput(observation, status),
             "phase": phase(observation, status),
+            "stage": stage(status),
             "message": summary(status, decision),
         }
     )

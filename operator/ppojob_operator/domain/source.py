@@ -37,20 +37,21 @@ def source(observation: Observation, accepted: AcceptedJob) -> ResumeSource | st
     if wanted.path is not None:
         step = int(wanted.path.rsplit("_", 1)[-1])
         return ResumeSource(path=wanted.path, step=step, weights_only=wanted.weights_only)
-    return _of_job(wanted, observation.source_job, accepted)
+    return of_job(wanted, observation.source_job, accepted, _FIELD)
 
 
-def _of_job(wanted: ResumeFrom, other: PPOJob | None, accepted: AcceptedJob) -> ResumeSource | str:
+def of_job(wanted: ResumeFrom, other: PPOJob | None, accepted: AcceptedJob, field: str) -> ResumeSource | str:
+    """Another job's checkpoint, or why there is none; `field` is where the spec named the job."""
     if other is None:
-        return f"{_FIELD}.job: no PPOJob '{wanted.job}' in namespace {accepted.namespace}; use path for files it left"
+        return f"{field}.job: no PPOJob '{wanted.job}' in namespace {accepted.namespace}; use path for files it left"
     problem = next(_problems(wanted, other, accepted), None)
     if problem is not None:
-        return f"{_FIELD}.job: {problem}"
+        return f"{field}.job: {problem}"
     point = _point(wanted, other.status)
     if point is None:
         there = ", ".join(str(item.step) for item in other.status.checkpoints.items if item.phase in _USABLE)
         asked = "a confirmed checkpoint" if wanted.step is None else f"a whole checkpoint of step {wanted.step}"
-        return f"{_FIELD}: PPOJob {wanted.job} has not {asked}; whole ones: {there or 'none'} (resumeFrom.step)"
+        return f"{field}: PPOJob {wanted.job} has not {asked}; whole ones: {there or 'none'}"
     folder = Path(STORAGE_MOUNT, _storage(other), job_folder(other.namespace, other.name, other.uid))
     path = JobLayout(folder).attempt(point.attempt).checkpoint(point.step)
     return ResumeSource(job=wanted.job, path=str(path), step=point.step, weights_only=wanted.weights_only)

@@ -1,22 +1,16 @@
-"""The way to an attempt: a cluster as the spec wants it, ready and free; then the right checkpoint."""
+"""The way to an attempt: a cluster as the spec wants it, the stages before, no other driver, the right checkpoint."""
 
 from collections.abc import Sequence
 
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
 from ppojob_operator.domain.data_plan import next_plan
-from ppojob_operator.domain.decisions import CreateCluster, Decision, StartAttempt, Wait
+from ppojob_operator.domain.decisions import Decision, StartAttempt, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.parameters import in_force
-from ppojob_operator.domain.provision import (
-    SOON,
-    cluster_needed,
-    outdated,
-    remove_everything,
-    waiting_for_cluster,
-    waiting_for_old_pods,
-)
+from ppojob_operator.domain.pipeline.flow import before_training
+from ppojob_operator.domain.provision import SOON, provision, waiting_for_driver
 from ppojob_operator.domain.retention import must_free_space
 from ppojob_operator.domain.rollback import act_on_breach, fail
 from ppojob_operator.domain.source import source
@@ -39,15 +33,9 @@ def start(
     first.
     """
     status = observation.job.status
-    removal = remove_everything(observation) if outdated(observation, accepted) else None
-    if removal is not None:
-        return removal
-    needed = cluster_needed(observation)
-    if needed is not None:
-        return waiting_for_old_pods(observation) or CreateCluster(number=needed)
-    waiting = waiting_for_cluster(observation, status.cluster_number)
-    if waiting is not None:
-        return waiting
+    way = provision(observation, accepted) or before_training(observation, accepted) or waiting_for_driver(observation)
+    if way is not None:
+        return way
     unseen = act_on_breach(observation, accepted, judgement) if target is None else None
     if unseen is not None:
         return unseen

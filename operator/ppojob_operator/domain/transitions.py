@@ -17,6 +17,7 @@ from ppojob_operator.domain.decisions import (
     AskToStop,
     Begin,
     CloseAttempt,
+    CloseStage,
     CreateCluster,
     Decision,
     Finish,
@@ -24,10 +25,13 @@ from ppojob_operator.domain.decisions import (
     RollBackInPlace,
     Settle,
     StartAttempt,
+    StartStage,
+    StartTrial,
     SwitchAttempt,
 )
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pipeline.transitions import stage_transition, stages_stopped
 from ppojob_operator.domain.requested import REQUESTED, observed
 from ppojob_operator.domain.targets import UNLOADABLE
 
@@ -41,6 +45,8 @@ def decided(observation: Observation, status: PPOJobStatus, decision: Decision) 
             return _intent(observation, status, decision)
         case CreateCluster(number=number):
             return _cluster(observation, status, number)
+        case StartStage() | CloseStage() | StartTrial():
+            return stage_transition(observation, status, decision)
         case CloseAttempt():
             return _closed(observation, status)
         case StartAttempt():
@@ -66,9 +72,10 @@ def _intent(
         case GoCold():
             return _gone_cold(observation, status, decision)
         case Settle():
-            return status.model_copy(update={"intent": None})
+            return stages_stopped(observation, status).model_copy(update={"intent": None})
         case Finish(outcome=outcome):
-            return status.model_copy(update={"intent": None, "finished": observation.now, "outcome": outcome})
+            ended = {"intent": None, "finished": observation.now, "outcome": outcome}
+            return stages_stopped(observation, status).model_copy(update=ended)
         case _:
             return status
 

@@ -6,6 +6,8 @@ at 50 and those of some services at the front; a cluster's name of at most 41 ch
 
 import re
 
+from ppojob_contract.stages import Stage
+
 MAX_CLUSTER_NAME = 41
 MAX_JOB_NAME = 47
 
@@ -15,6 +17,8 @@ BASE_LENGTH = MAX_CLUSTER_NAME - _NUMBER_LENGTH
 _NAME_LENGTH = BASE_LENGTH - UID_LENGTH - 1
 
 _CLUSTER = re.compile(r".+-c([1-9][0-9]*)")
+_STAGES = {stage.value.lower(): stage for stage in Stage}
+_STAGE = re.compile(rf".+-({'|'.join(_STAGES)})-([1-9][0-9]*)")
 _ATTEMPT = re.compile(r".+-a([1-9][0-9]*)")
 
 
@@ -36,6 +40,21 @@ def job_name(base_name: str, attempt: int) -> str:
 
 def secret_name(base_name: str) -> str:
     return f"{base_name}-monitor"
+
+
+def stage_job_name(base_name: str, stage: Stage, run: int) -> str:
+    return f"{base_name}-{stage.value.lower()}-{run}"
+
+
+def trial_name(base_name: str, run: int) -> str:
+    """Of the PPOJob that tries the job out."""
+    return f"{base_name}-trial-{run}"
+
+
+def stage_run(name: str) -> tuple[Stage, int] | None:
+    """Stage and run of `<base>-<stage>-<n>`; None for another name."""
+    match = _STAGE.fullmatch(name)
+    return (_STAGES[match[1]], int(match[2])) if match else None
 
 
 def cluster_number(name: str) -> int | None:

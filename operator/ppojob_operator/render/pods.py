@@ -4,9 +4,9 @@ import json
 from typing import Any, cast
 
 from ppojob_contract import names as contract
-from ppojob_contract.layout import job_folder
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec, Resources
 from ppojob_operator.domain import effective
+from ppojob_operator.domain.functions import function_folders
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.errors import PPOJobError
 from ppojob_operator.render import names, objects
@@ -32,17 +32,6 @@ _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]
 
 class NoImage(PPOJobError):
     """Neither the spec nor the operator's settings name a trainer image for the device (acceptance refuses such)."""
-
-
-def job_root(job: AcceptedJob) -> str:
-    """Absolute path of the job's folder in the trainer's pods."""
-    parts = [contract.STORAGE_MOUNT, job.spec.storage.path, job_folder(job.namespace, job.name, job.uid)]
-    return "/".join(filter(None, parts))
-
-
-def functions_folder(term: str) -> str:
-    """Where a reward term's ConfigMap is mounted."""
-    return f"/ppojob/functions/{term}"
 
 
 def head_template(job: AcceptedJob, settings: RenderSettings, *, with_devices: bool) -> dict[str, Any]:
@@ -128,18 +117,28 @@ def _ray_container(
         "RAY_JOB_STOP_WAIT_TIME_S": str(stop_wait),
         contract.ENV_STOP_SECONDS: str(job.spec.graceful_stop_seconds),
     }
+    judge = _judge_key(job.spec)
     # Kubernetes would replace $(NAME) in a value.
     user = [{"name": item.name, "value": item.value.replace("$(", "$$(")} for item in job.spec.trainer.env]
     return {
         "name": RAY_CONTAINER,
         **_image(job.spec, settings),
-        "env": [*_environment(job), *({"name": name, "value": value} for name, value in ray.items()), *user],
+        "env": [*_environment(job), *({"name": name, "value": value} for name, value in ray.items()), *judge, *user],
         "resources": resources,
         "lifecycle": {"preStop": {"exec": {"command": [contract.STOP_COMMAND]}}},
         **probes,
         "securityContext": _CONFINED,
         "volumeMounts": [_SHARED_MEMORY, _STORAGE, *_function_mounts(job.spec)],
     }
+
+
+def _judge_key(spec: PPOJobSpec) -> list[dict[str, Any]]:
+    """The judge's key is never in a RayJob, which more people may read than Secrets."""
+    endpoint = spec.evaluation.judge.endpoint if spec.evaluation else None
+    secret = endpoint.api_key_secret if endpoint else None
+    if secret is None:
+        return []
+    return [{"name": contract.ENV_JUDGE_KEY, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}]
 
 
 def _monitor_container(job: AcceptedJob, settings: RenderSettings) -> dict[str, Any]:
@@ -178,7 +177,7 @@ def _environment(job: AcceptedJob) -> list[dict[str, Any]]:
         {"name": contract.ENV_NAMESPACE, "value": job.namespace},
         {"name": contract.ENV_NAME, "value": job.name},
         {"name": contract.ENV_UID, "value": job.uid},
-        {"name": contract.ENV_JOB_ROOT, "value": job_root(job)},
+        {"name": contract.ENV_JOB_ROOT, "value": job.root},
         {"name": contract.ENV_POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
     ]
 
@@ -195,9 +194,8 @@ def _resources(spec: PPOJobSpec, *, with_devices: bool) -> dict[str, Any]:
 def _volumes(job: AcceptedJob) -> list[dict[str, Any]]:
     shared = {"medium": "Memory", "sizeLimit": job.spec.cluster.shared_memory}
     functions = [
-        {"name": f"function-{index}", "configMap": {"name": term.function.config_map}}
-        for index, term in enumerate(job.spec.reward.terms)
-        if term.function is not None
+        {"name": f"function-{index}", "configMap": {"name": config_map}}
+        for index, (_, config_map) in enumerate(function_folders(job.spec))
     ]
     claim = {"claimName": job.spec.storage.claim_name}
     return [
@@ -209,9 +207,8 @@ def _volumes(job: AcceptedJob) -> list[dict[str, Any]]:
 
 def _function_mounts(spec: PPOJobSpec) -> list[dict[str, Any]]:
     return [
-        {"name": f"function-{index}", "mountPath": functions_folder(term.name), "readOnly": True}
-        for index, term in enumerate(spec.reward.terms)
-        if term.function is not None
+        {"name": f"function-{index}", "mountPath": folder, "readOnly": True}
+        for index, (folder, _) in enumerate(function_folders(spec))
     ]
 
 

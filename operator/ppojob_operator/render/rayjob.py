@@ -1,7 +1,7 @@
 """The RayJob of an attempt: a cold start of training in a cluster that is there."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ppojob_contract.attempt import AttemptConfig, Resume, SampleSettings
@@ -12,7 +12,9 @@ from ppojob_operator.api.v1alpha1.checkpoints import Verify
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.render import names, objects, pods, reward, verl
+from ppojob_operator.domain.pipeline.settings import resolved
+from ppojob_operator.domain.reward_terms import told_terms
+from ppojob_operator.render import names, objects, verl
 from ppojob_operator.render.raycluster import API_VERSION
 
 NOTHING_LEFT_OUT = DataPlan()
@@ -36,16 +38,27 @@ def render_attempt(
         "apiVersion": API_VERSION,
         "kind": "RayJob",
         "metadata": objects.metadata(job, name, "attempt"),
-        "spec": {
-            "submissionMode": "HTTPMode",
-            "clusterSelector": {"ray.io/cluster": names.cluster_name(base, cluster_number)},
-            # The same id when it is created again: Ray then finds the job that ran and does not start a second one.
-            "jobId": name,
-            "entrypoint": TRAIN_ENTRYPOINT,
-            "runtimeEnvYAML": _runtime_environment(config),
-            "backoffLimit": 0,
-            "shutdownAfterJobFinishes": False,
-        },
+        "spec": submission(
+            name,
+            cluster=names.cluster_name(base, cluster_number),
+            entrypoint=TRAIN_ENTRYPOINT,
+            variable=ENV_ATTEMPT,
+            config=config.to_json(),
+        ),
+    }
+
+
+def submission(name: str, *, cluster: str, entrypoint: str, variable: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The RayJob's `spec`: one program of the image, told everything by one environment variable."""
+    return {
+        "submissionMode": "HTTPMode",
+        "clusterSelector": {"ray.io/cluster": cluster},
+        # The same id when it is created again: Ray then finds the job that ran and does not start a second one.
+        "jobId": name,
+        "entrypoint": entrypoint,
+        "runtimeEnvYAML": _runtime_environment(variable, config),
+        "backoffLimit": 0,
+        "shutdownAfterJobFinishes": False,
     }
 
 
@@ -59,15 +72,15 @@ def attempt_config(
     data: DataPlan = NOTHING_LEFT_OUT,
 ) -> AttemptConfig:
     """All that the trainer is told."""
-    spec = job.spec
+    spec = resolved(job)
     return AttemptConfig(
         namespace=job.namespace,
         name=job.name,
         uid=job.uid,
         attempt=attempt,
-        root=pods.job_root(job),
+        root=job.root,
         overrides=verl.overrides(spec, first_attempt=attempt == 1),
-        reward_terms=[reward.term(term, spec) for term in spec.reward.terms],
+        reward_terms=told_terms(spec),
         total_steps=spec.training.total_steps,
         max_response_length=spec.data.max_response_length,
         devices=effective.devices(spec),
@@ -98,10 +111,10 @@ def _resume(resume: ResumePoint | None, source: ResumeSource | None) -> Resume |
     return Resume(checkpoint=elsewhere, weights_only=source.weights_only, folder=source.path)
 
 
-def _runtime_environment(config: AttemptConfig) -> str:
+def _runtime_environment(variable: str, config: Mapping[str, Any]) -> str:
     """JSON, which is YAML. Ray replaces $NAME in values of environment variables by those of its own processes, so a
     dollar sign (of a regular expression, say) is written as its escape in JSON; ASCII keeps YAML readers from
     stumbling over escaped surrogate pairs.
     """
-    value = json.dumps(config.to_json(), separators=(",", ":"), allow_nan=False).replace("$", "\\u0024")
-    return json.dumps({"env_vars": {ENV_ATTEMPT: value}}, ensure_ascii=False)
+    value = json.dumps(config, separators=(",", ":"), allow_nan=False).replace("$", "\\u0024")
+    return json.dumps({"env_vars": {variable: value}}, ensure_ascii=False)

@@ -14,8 +14,9 @@ from ppojob_operator.domain.provision import (
     cluster_needed,
     describe,
     outdated,
+    provision,
     remove_everything,
-    waiting_for_cluster,
+    waiting_for_driver,
     waiting_for_old_pods,
 )
 
@@ -41,7 +42,6 @@ def test_a_number_that_was_seen_is_never_used_again(status, clusters, number):
 @pytest.mark.parametrize(
     ("clusters", "monitor", "expected"),
     [
-        ((), reached(), Wait(reason="ClusterNotReady", message="the RayCluster is being created", requeue=FIVE)),
         ((GOING,), reached(), Wait(reason="ClusterNotReady", message=describe(GOING), requeue=FIVE)),
         (
             (CLUSTER,),
@@ -54,16 +54,21 @@ def test_a_number_that_was_seen_is_never_used_again(status, clusters, number):
             dataclasses.replace(reached(lock=LockState.FREE), reach=Reach.UNREACHABLE),
             Wait(reason="MonitorUnreachable", message="", requeue=TWO),
         ),
-        (
-            (CLUSTER,),
-            reached(lock=LockState.HELD),
-            Wait(reason="DriverStillRunning", message="an earlier driver has not ended yet", requeue=TWO),
-        ),
+        ((CLUSTER,), reached(lock=LockState.HELD), None),
         ((CLUSTER,), reached(lock=LockState.FREE), None),
     ],
 )
-def test_a_cluster_takes_an_attempt_when_it_is_ready_answers_and_is_free(clusters, monitor, expected):
-    assert waiting_for_cluster(observation(PPOJobStatus(), clusters=clusters, monitor=monitor), 1) == expected
+def test_a_cluster_can_be_used_when_it_is_ready_and_answers(clusters, monitor, expected):
+    accepted = observation(PPOJobStatus()).accepted
+    assert accepted is not None
+    status = PPOJobStatus(cluster_number=1, cluster_hash=accepted.cluster_hash)
+    assert provision(observation(status, clusters=clusters, monitor=monitor), accepted) == expected
+
+
+def test_a_driver_that_runs_is_waited_for():
+    waiting = Wait(reason="DriverStillRunning", message="an earlier driver has not ended yet", requeue=TWO)
+    assert waiting_for_driver(observation(PPOJobStatus(), monitor=reached(lock=LockState.HELD))) == waiting
+    assert waiting_for_driver(observation(PPOJobStatus(), monitor=reached(lock=LockState.FREE))) is None
 
 
 def test_old_pods_are_waited_for_and_named():

@@ -42,7 +42,7 @@ LEASE: Final = Kind(name="Lease", group="coordination.k8s.io", version="v1", plu
 WATCHED: Final = (PPO_JOB, RAY_CLUSTER, RAY_JOB, POD)
 """Kept in memory, see `store`."""
 
-CREATABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB, SECRET, REVISION)}
+CREATABLE: Final = {kind.name: kind for kind in (PPO_JOB, RAY_CLUSTER, RAY_JOB, SECRET, REVISION)}
 DELETABLE: Final = {kind.name: kind for kind in (RAY_CLUSTER, RAY_JOB)}
 
 USES: Final[dict[tuple[str, str], dict[str, str]]] = {
@@ -50,6 +50,7 @@ USES: Final[dict[tuple[str, str], dict[str, str]]] = {
         "get": "adapters.kubernetes.cluster.KubernetesCluster.get_job",
         "list": "adapters.kubernetes.cluster.KubernetesCluster.sync",
         "watch": "controller.handlers.registry",
+        "create": "adapters.kubernetes.cluster.KubernetesCluster.create",
         "delete": "adapters.kubernetes.cluster.KubernetesCluster.delete_job",
     },
     (PPO_JOB.group, f"{PPO_JOB.plural}/status"): {

@@ -98,6 +98,7 @@ def _workers(group: Mapping[str, Any]) -> int:
 
 def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
     metadata, status = body["metadata"], body.get("status", {})
+    stage = names.stage_run(metadata["name"])
     return RayJobView(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -107,6 +108,8 @@ def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
         deployment_status=status.get("jobDeploymentStatus", ""),
         message=status.get("message", "") or status.get("reason", ""),
         deleting_since=_deleting_since(metadata),
+        stage=stage[0] if stage else None,
+        run=stage[1] if stage else 0,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from ppojob_operator.api.v1alpha1.base import Model, Name, ObjectName, Path, list_map, rules
+from ppojob_operator.api.v1alpha1.reward_training import RewardTraining
 
 
 class RuleType(StrEnum):
@@ -115,14 +116,17 @@ class RewardModel(Model):
     )
 
 
+_KINDS = ("rule", "__function__", "model", "training")
+
+
 class RewardTerm(Model):
     """One part of the reward."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "[has(self.rule), has(self.__function__), has(self.model)].filter(x, x).size() == 1",
-                "set exactly one of rule, function, model",
+                f"[{', '.join(f'has(self.{kind})' for kind in _KINDS)}].filter(x, x).size() == 1",
+                "set exactly one of rule, function, model, training",
             ),
         )
     )
@@ -131,6 +135,9 @@ class RewardTerm(Model):
     rule: RewardRule | None = Field(default=None, description="A rule that needs no model")
     function: RewardFunction | None = Field(default=None, description="A Python function from a ConfigMap")
     model: RewardModel | None = Field(default=None, description="A reward model")
+    training: RewardTraining | None = Field(
+        default=None, description="A reward model that is trained here first, on pairs of answers; in one term only"
+    )
 
 
 class Reward(Model):

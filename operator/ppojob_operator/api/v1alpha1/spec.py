@@ -9,6 +9,7 @@ from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import (
     FREE_FORM,
+    Count,
     Model,
     ObjectName,
     Quantity,
@@ -19,6 +20,7 @@ from ppojob_operator.api.v1alpha1.base import (
     rules,
 )
 from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints, Restart
+from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Export
 from ppojob_operator.api.v1alpha1.guardrails import Guardrails, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import Reward
 from ppojob_operator.api.v1alpha1.samples import Samples
@@ -217,6 +219,15 @@ class FailurePolicy(Model):
     step_timeout_seconds: Seconds = Field(default=3600, description="Without any sign of life")
 
 
+class Trial(Model):
+    """A short run on a cluster of its own, before the job asks for its devices; any guardrail's breach fails it."""
+
+    steps: Annotated[int, Field(ge=1, le=1000)] = Field(default=5, description="Training steps")
+    devices_per_node: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Devices, on one node")
+    resources: Resources | None = Field(default=None, description="Of its pod; default: as the job's pods have")
+    max_rows: Count = Field(default=2000, description="Of each source of data.prepare")
+
+
 _KL_BOUND = (
     "self.algorithm.kl.control != 'Adaptive' || !has(self.guardrails) || self.guardrails.all(g, !has(g.conditions) || "
     "g.conditions.all(c, !has(c.metric) || c.metric != 'kl' || !has(c.above) || c.above > "
@@ -276,3 +287,8 @@ class PPOJobSpec(Model):
         default_factory=Samples, description="What is kept of prompts, responses and rewards (docs/data-and-samples.md)"
     )
     failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="What a crash leads to")
+    trial: Trial | None = Field(
+        default=None, description="A short run on a small cluster of its own first; it never seeds this one"
+    )
+    evaluation: Evaluation | None = Field(default=None, description="Compare the trained model with another one")
+    export: Export | None = Field(default=None, description="Hugging Face weights of the trained model")

@@ -11,6 +11,7 @@ from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import StatusModel, list_map
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction, Preset
+from ppojob_operator.api.v1alpha1.stage_status import StageName, StageStatus
 
 
 class Phase(StrEnum):
@@ -302,6 +303,7 @@ class PPOJobStatus(StatusModel):
     observed_generation: int = 0
     observed_restart_nonce: str | None = Field(default=None, description="The last spec.restart that was fulfilled")
     phase: Phase = Phase.PENDING
+    stage: StageName | None = Field(default=None, description="Part of the job that runs, or ran last")
     message: Annotated[str, Field(max_length=4096)] = ""
     conditions: Annotated[list[StatusCondition], Field(max_length=16, json_schema_extra=list_map("type"))] = Field(
         default_factory=list
@@ -314,6 +316,9 @@ class PPOJobStatus(StatusModel):
     attempt: AttemptStatus | None = None
     attempts: Annotated[list[AttemptStatus], Field(max_length=20)] = Field(
         default_factory=list, description="Attempts that ended, oldest first"
+    )
+    stages: Annotated[list[StageStatus], Field(max_length=8, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list, description="What ran beside training, in order"
     )
     adjustments: Annotated[list[ParameterValue], Field(max_length=8)] = Field(default_factory=list)
     evaluated_through: EvaluatedThrough | None = None

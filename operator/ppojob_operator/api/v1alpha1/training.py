@@ -19,6 +19,7 @@ from ppojob_operator.api.v1alpha1.base import (
     Whole,
     rules,
 )
+from ppojob_operator.api.v1alpha1.preparation import Prepare
 
 
 class Lora(Model):
@@ -52,15 +53,26 @@ class Models(Model):
     trust_remote_code: bool = Field(default=False, description="Run Python code that a model's folder brings along")
 
 
+_ANY_FILE = "(has(self.train) && size(self.train) > 0) || (has(self.validation) && size(self.validation) > 0)"
+_FILES = _ANY_FILE.replace("||", "&&")
+
+
 class Data(Model):
     """Prompts, as Parquet files with verl's columns (data_source, prompt, reward_model.ground_truth, extra_info)."""
 
-    train: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(
-        description="Parquet files, paths in the trainer's pods"
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (f"has(self.prepare) || ({_FILES})", "set train and validation, or prepare"),
+            (f"!has(self.prepare) || !({_ANY_FILE})", "set either prepare, or train and validation", ".prepare"),
+        )
     )
-    validation: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(
-        description="Parquet files; verl always builds a validation set"
+    train: Annotated[list[Path], Field(max_length=64)] = Field(
+        default_factory=list, description="Parquet files, paths in the trainer's pods; not with prepare"
     )
+    validation: Annotated[list[Path], Field(max_length=64)] = Field(
+        default_factory=list, description="Parquet files (verl always builds a validation set); not with prepare"
+    )
+    prepare: Prepare | None = Field(default=None, description="Make these files, in a stage before training")
     max_prompt_length: Count = Field(default=512, description="Tokens; longer prompts are filtered out")
     max_response_length: Count = Field(default=256, description="Tokens; a response that reaches them is cut")
     seed: Whole = Field(default=42, description="Of the order of prompts")

@@ -5,30 +5,35 @@ from typing import Any
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardRule, RewardTerm, RuleType
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain import effective
-from ppojob_operator.render import pods
+from ppojob_operator.domain.functions import reward_folder
 
 DEFAULT_MEMORY_FRACTION = 0.3
 _TEMPLATE_TOKENS = 256
 """What a reward model's chat template may add, and its tokenizer split otherwise."""
 
 
-def term(item: RewardTerm, spec: PPOJobSpec) -> dict[str, Any]:
-    """One term: a function by its path in the pods, a length by what it is compared with."""
+def told_terms(spec: PPOJobSpec) -> list[dict[str, Any]]:
+    """All terms of a spec whose stages are resolved."""
+    return [told_term(term, spec) for term in spec.reward.terms]
+
+
+def told_term(item: RewardTerm, spec: PPOJobSpec) -> dict[str, Any]:
+    """A function by its path in the pods, a length by what it is compared with."""
     value: dict[str, Any] = {"name": item.name, "weight": item.weight}
     if item.rule is not None:
         value["rule"] = _rule(item.rule, spec)
     if item.function is not None:
         value["function"] = {
-            "path": f"{pods.functions_folder(item.name)}/{item.function.key}",
+            "path": f"{reward_folder(item.name)}/{item.function.key}",
             "name": item.function.name,
             "timeoutSeconds": spec.reward.timeout_seconds,
         }
     if item.model is not None:
-        value["model"] = model(item.model, spec)
+        value["model"] = _model(item.model, spec)
     return value
 
 
-def model(item: RewardModel, spec: PPOJobSpec) -> dict[str, Any]:
+def _model(item: RewardModel, spec: PPOJobSpec) -> dict[str, Any]:
     """A reward model, given or trained by the job."""
     return {
         "path": item.path,

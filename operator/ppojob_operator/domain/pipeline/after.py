@@ -1,0 +1,137 @@
+"""What the stages after training are told: they need the checkpoint that training ended with."""
+
+from pathlib import Path
+
+from ppojob_contract.layout import JobLayout
+from ppojob_contract.names import ENV_JUDGE_KEY, STORAGE_MOUNT
+from ppojob_operator.api.v1alpha1.checkpoints import ResumeFrom
+from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Judge
+from ppojob_operator.api.v1alpha1.stage_status import StageName
+from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ResumePoint
+from ppojob_operator.domain import effective
+from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.judgement import Judgement
+from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pipeline.settings import Settings, resolved
+from ppojob_operator.domain.reward_terms import told_term
+from ppojob_operator.domain.source import of_job
+from ppojob_operator.domain.targets import checkpoints, restart_point
+
+_USABLE = {CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE}
+_TYPES = {"BFloat16": "bfloat16", "Float32": "float32"}
+
+
+def evaluate_settings(
+    observation: Observation, job: AcceptedJob, judgement: Judgement, evaluation: Evaluation
+) -> Settings | str:
+    """Or why they cannot be known."""
+    candidate = _result(observation, job, judgement)
+    baseline = _baseline(observation, job, judgement, evaluation)
+    if candidate is None:
+        return "no checkpoint of the trained model is left on the claim"
+    if isinstance(baseline, str):
+        return baseline
+    spec = resolved(job)
+    prompts = [item.model_dump(mode="json", by_alias=True) for item in evaluation.prompts]
+    of_training = {"name": "validation", "files": spec.data.validation, "format": "Parquet"}
+    return {
+        "candidate": {"checkpoint": candidate},
+        "baseline": baseline,
+        "model": spec.model.actor.path,
+        "trustRemoteCode": spec.model.trust_remote_code,
+        "prompts": prompts or [of_training | {"promptColumn": "prompt", "categoryColumn": None}],
+        "maxPrompts": evaluation.max_prompts,
+        "maxPromptLength": spec.data.max_prompt_length,
+        "maxResponseLength": spec.data.max_response_length,
+        "temperature": evaluation.temperature,
+        "seed": spec.data.seed,
+        "engine": effective.engine(spec).value,
+        "tensorParallelSize": spec.rollout.tensor_parallel_size,
+        "memoryFraction": spec.rollout.memory_fraction,
+        "judge": _judge(evaluation.judge, job),
+        "tieMargin": evaluation.tie_margin,
+        "examples": evaluation.examples,
+    }
+
+
+def export_settings(observation: Observation, job: AcceptedJob, judgement: Judgement) -> Settings | str:
+    """Or why they cannot be known."""
+    wanted, checkpoint = job.spec.export, _result(observation, job, judgement)
+    assert wanted is not None, "asked for where an export is wanted only"
+    if checkpoint is None:
+        return "no checkpoint of the trained model is left on the claim"
+    spec = job.spec
+    return {
+        "checkpoint": checkpoint,
+        "model": spec.model.actor.path,
+        "trustRemoteCode": spec.model.trust_remote_code,
+        "format": wanted.format.value,
+        "dtype": _TYPES[wanted.data_type.value] if wanted.data_type else None,
+        "target": f"{STORAGE_MOUNT}/{wanted.path}" if wanted.path else None,
+        "card": _card(observation, job),
+    }
+
+
+def _result(observation: Observation, job: AcceptedJob, judgement: Judgement) -> str | None:
+    point = restart_point(observation.job.status, judgement)
+    return _folder(job, point) if point else None
+
+
+def _folder(job: AcceptedJob, point: ResumePoint) -> str:
+    return str(JobLayout(Path(job.root)).attempt(point.attempt).checkpoint(point.step))
+
+
+def _baseline(
+    observation: Observation, job: AcceptedJob, judgement: Judgement, evaluation: Evaluation
+) -> Settings | str:
+    wanted, field = evaluation.baseline, "spec.evaluation.baseline"
+    if wanted.path is not None:
+        return {"checkpoint" if Path(wanted.path).name.startswith("global_step_") else "model": wanted.path}
+    if wanted.job is not None:
+        found = of_job(ResumeFrom(job=wanted.job), observation.baseline_job, job, field)
+        return found if isinstance(found, str) else {"checkpoint": found.path}
+    if wanted.step is None:
+        return {"model": job.spec.model.actor.path}
+    known = [item for item in checkpoints(observation.job.status, judgement) if item.phase in _USABLE]
+    newest = max((item for item in known if item.step == wanted.step), key=lambda item: item.attempt, default=None)
+    if newest is None:
+        there = ", ".join(str(item.step) for item in known) or "none"
+        return f"{field}.step: there is no checkpoint of step {wanted.step} (there are: {there}); see spec.checkpoints"
+    return {"checkpoint": _folder(job, ResumePoint(attempt=newest.attempt, step=newest.step))}
+
+
+def _judge(judge: Judge, job: AcceptedJob) -> Settings:
+    if judge.endpoint is not None:
+        endpoint = judge.endpoint.model_dump(mode="json", by_alias=True, exclude={"api_key_secret"})
+        return {"endpoint": endpoint | {"apiKeyEnv": ENV_JUDGE_KEY if judge.endpoint.api_key_secret else None}}
+    if judge.reward_model is not None:
+        return {"rewardModel": {"path": judge.reward_model.path}}
+    spec = resolved(job)
+    (term,) = [item for item in spec.reward.terms if item.name == judge.term]
+    if term.model is not None:
+        return {"rewardModel": {"path": term.model.path}}
+    return {"terms": [told_term(term, spec)]}
+
+
+def _card(observation: Observation, job: AcceptedJob) -> Settings:
+    """Facts for the model card that do not change any more once training is done."""
+    status, spec = observation.job.status, job.spec
+    evaluated = next((item for item in status.stages if item.name is StageName.EVALUATE), None)
+    digest = status.attempt.dataset_digest if status.attempt else None
+    return {
+        "job": job.name,
+        "namespace": job.namespace,
+        "uid": job.uid,
+        "estimator": spec.algorithm.estimator.value,
+        "steps": spec.training.total_steps,
+        "batchSize": spec.training.batch_size,
+        "learningRate": spec.training.learning_rate,
+        "rewards": [term.name for term in spec.reward.terms],
+        "datasetDigest": digest,
+        "attempts": status.attempt.number if status.attempt else 0,
+        "rollbacks": status.rollbacks,
+        "restarts": status.restarts,
+        "adjustments": {item.parameter.value: item.value for item in status.adjustments},
+        "metrics": status.metrics.model_dump(mode="json", by_alias=True, exclude_none=True) if status.metrics else {},
+        "evaluation": dict(evaluated.figures) if evaluated else {},
+    }

@@ -1,0 +1,231 @@
+"""Stages beside training, as whole stories: the real controller over a fake world."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.builders import raw_guardrail, raw_spec
+from tests.support.drive import Drive
+from tests.support.fake_stages import Doing, FakeStages, StageScript
+from tests.support.scripts import healthy
+from tests.support.world import World
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.stages import Stage
+
+PREPARE = {
+    "sources": [
+        {"name": "math", "recipe": "GSM8K", "files": ["/ppojob/storage/raw/gsm8k.jsonl"]},
+        {"name": "hh", "recipe": "HHRLHF", "files": ["/ppojob/storage/raw/hh.jsonl.gz"], "use": "Pairs"},
+    ]
+}
+TRAINED: dict[str, Any] = {"model": "/models/tiny", "batchSize": 8}
+PIPELINE = raw_spec(
+    data={"prepare": PREPARE},
+    reward={"terms": [{"name": "preference", "training": TRAINED}]},
+    evaluation={"judge": {"term": "preference"}},
+    export={},
+)
+WON = {"winRate": 0.7, "winRateLow": 0.45, "validationAccuracy": 0.8}
+
+
+def figures(stage: Stage, _run: int) -> Doing:
+    return Doing(figures=WON, message=f"{stage.value} is done")
+
+
+def world(spec: dict[str, Any], script: StageScript = figures) -> World:
+    return World(healthy, spec=spec, stages=FakeStages(script))
+
+
+def stages(seen: World) -> dict[str, dict[str, Any]]:
+    return {item["name"]: item for item in seen.status["stages"]}
+
+
+def reasons(seen: World) -> list[str]:
+    return [event.reason for event in seen.events]
+
+
+def failed(seen: World) -> tuple[str, str]:
+    found = next(item for item in seen.status["conditions"] if item["type"] == "Failed")
+    return found["reason"], found["message"]
+
+
+async def test_all_stages_run_in_their_order_each_once_and_each_has_what_the_earlier_ones_made():
+    seen = await Drive(world(PIPELINE)).to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert [run.config.stage.value for run in seen.stages.runs] == ["Prepare", "Reward", "Evaluate", "Export"]
+    assert seen.stages.twice == []
+    prepared, trained = stages(seen)["Prepare"]["output"], stages(seen)["Reward"]["output"]
+    attempt = seen.attempts[1].config
+    assert attempt.overrides["data.train_files"] == [f"{prepared}/train.parquet"]
+    assert attempt.reward_terms[0]["model"]["path"] == f"{trained}/model"
+    assert seen.stages.runs[1].config.settings["train"] == [f"{prepared}/pairs-train.parquet"]
+    evaluate, export = (run.config.settings for run in seen.stages.runs[2:])
+    assert evaluate["candidate"]["checkpoint"].endswith("attempts/0001/checkpoints/global_step_30")
+    assert evaluate["judge"] == {"rewardModel": {"path": f"{trained}/model"}}
+    assert evaluate["prompts"][0]["files"] == [f"{prepared}/validation.parquet"]
+    assert export["checkpoint"] == evaluate["candidate"]["checkpoint"]
+    assert export["card"]["evaluation"]["winRate"] == "0.7"
+    assert reasons(seen).count("StageSucceeded") == 4
+    assert seen.phases == ["Provisioning", "Running", "Provisioning", "Running", "Succeeded"]
+    assert not seen.clusters
+    assert not seen.ray_jobs
+    created = [what for what in seen.effects if what.startswith("create RayCluster")]
+    assert len(created) == 1, "all stages share the job's cluster"
+
+
+async def test_the_stage_is_told_while_it_runs():
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=5, figures=WON)))
+    await drive.until(lambda now: now.status.get("stage") == "Reward" and "validationAccuracy" in now.status["message"])
+    assert drive.world.status["phase"] == "Running"
+    await drive.until(lambda now: now.status.get("stage") == "Train")
+    await drive.until(lambda now: now.status.get("stage") == "Export")
+    seen = await drive.to_the_end()
+    assert seen.status["stage"] == "Export"
+
+
+@pytest.mark.parametrize("how", [None, ExitClass.OUT_OF_MEMORY, ExitClass.STOPPED])
+async def test_a_run_that_fails_is_followed_by_another_and_finished_stages_are_not_repeated(how):
+    def script(stage: Stage, run: int) -> Doing:
+        return Doing(ends=how, message="bad luck") if stage is Stage.REWARD and run == 1 else Doing()
+
+    seen = await Drive(world(PIPELINE, script)).to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert [(run.config.stage.value, run.config.run) for run in seen.stages.runs] == [
+        ("Prepare", 1),
+        ("Reward", 1),
+        ("Reward", 2),
+        ("Evaluate", 1),
+        ("Export", 1),
+    ]
+    assert stages(seen)["Reward"]["failures"] == 1
+    assert "StageRetried" in reasons(seen)
+
+
+async def test_a_stage_that_fails_for_good_fails_the_job_and_says_why():
+    def script(_stage: Stage, _run: int) -> Doing:
+        return Doing(ends=ExitClass.DATA_ERROR, message="gsm8k.jsonl: line 3 is cut")
+
+    seen = await Drive(world(PIPELINE, script)).to_the_end()
+    assert seen.status["phase"] == "Failed"
+    assert failed(seen) == ("DataError", "stage Prepare: gsm8k.jsonl: line 3 is cut")
+    assert seen.attempts == {}
+    assert not seen.clusters
+
+
+async def test_runs_are_limited():
+    spec = PIPELINE | {"failurePolicy": {"maxRestarts": 2}}
+    seen = await Drive(world(spec, lambda _stage, _run: Doing(ends=ExitClass.UNKNOWN, message="why"))).to_the_end()
+    assert len(seen.stages.runs) == 3
+    assert "3 runs failed (spec.failurePolicy.maxRestarts is 2)" in failed(seen)[1]
+
+
+async def test_a_weak_reward_model_stops_the_job_before_training():
+    spec = PIPELINE | {"reward": {"terms": [{"name": "preference", "training": TRAINED | {"minimumAccuracy": 0.9}}]}}
+    seen = await Drive(world(spec)).to_the_end()
+    reason, message = failed(seen)
+    assert reason == "RewardModelTooWeak"
+    assert "0.8" in message
+    assert "0.9" in message
+    assert seen.attempts == {}
+
+
+@pytest.mark.parametrize(("bound", "phase"), [("Estimate", "Succeeded"), ("LowerBound", "Failed")])
+async def test_the_gate_decides_and_what_failed_it_is_not_exported(bound, phase):
+    evaluation = PIPELINE["evaluation"] | {"gate": {"minimumWinRate": 0.5, "bound": bound}}
+    seen = await Drive(world(PIPELINE | {"evaluation": evaluation})).to_the_end()
+    assert seen.status["phase"] == phase
+    assert ("Export" in stages(seen)) == (phase == "Succeeded")
+    assert seen.status["checkpoints"]["confirmed"]["step"] == 30, "the trained model is there all the same"
+
+
+async def test_a_suspended_stage_gives_its_devices_back_and_goes_on():
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=20)))
+    await drive.until(lambda now: now.status.get("stage") == "Reward")
+    drive.world.edit(suspend=True)
+    await drive.until(lambda now: now.status["phase"] == "Suspended")
+    assert not drive.world.clusters
+    assert stages(drive.world)["Reward"]["phase"] == "Stopped"
+    drive.world.edit(suspend=False)
+    seen = await drive.to_the_end()
+    assert [run.config.stage.value for run in seen.stages.runs] == ["Prepare", "Reward", "Reward", "Evaluate", "Export"]
+    assert stages(seen)["Reward"]["failures"] == 0
+
+
+@pytest.mark.parametrize("stage", ["Prepare", "Export"])
+async def test_a_lost_head_costs_the_run_and_nothing_else(stage):
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=20)))
+    await drive.until(lambda now: now.status.get("stage") == stage and f"{stage} is running" in now.status["message"])
+    drive.world.lose_head()
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert [run.config.run for run in seen.stages.runs if run.config.stage.value == stage] == [1, 2]
+    assert len(seen.stages.runs) == 5
+
+
+async def test_another_edit_of_the_data_prepares_anew_and_nothing_of_it_twice():
+    drive = Drive(world(PIPELINE))
+    await drive.until(lambda now: now.status.get("progress", {}).get("step", 0) >= 7)
+    drive.world.edit(data={"prepare": PREPARE | {"revision": "2"}})
+    seen = await drive.to_the_end()
+    assert [run.config.stage.value for run in seen.stages.runs] == [
+        "Prepare",
+        "Reward",
+        "Prepare",
+        "Reward",
+        "Evaluate",
+        "Export",
+    ]
+    assert [run.config.run for run in seen.stages.runs] == [1, 1, 2, 2, 1, 1]
+    assert seen.attempts[2].config.overrides["data.train_files"][0].startswith(stages(seen)["Prepare"]["output"])
+
+
+@pytest.mark.parametrize("when", ["before", "after", "lost", "unanswered"])
+async def test_an_operator_killed_around_any_effect_ends_the_same(when):
+    spec = PIPELINE | {"training": PIPELINE["training"] | {"totalSteps": 2}}
+    effects = (await Drive(world(spec)).to_the_end()).effects
+    for number in range(1, len(effects) + 1, 3):
+        drive = Drive(world(spec))
+        drive.world.crash_at = lambda count, _what, number=number: when if count == number else None
+        seen = await drive.to_the_end()
+        assert seen.status["phase"] == "Succeeded", number
+        assert [run.config.stage.value for run in seen.stages.runs] == ["Prepare", "Reward", "Evaluate", "Export"]
+        assert seen.stages.twice == []
+
+
+async def test_a_trial_comes_first_and_alone():
+    drive = Drive(world(PIPELINE | {"trial": {"steps": 3}, "guardrails": [raw_guardrail()]}))
+    await drive.until(lambda now: "is Pending" in now.status.get("message", ""))
+    (trial,) = drive.world.others.values()
+    assert drive.world.clusters == {}, "the job's own devices are not asked for yet"
+    spec = trial["spec"]
+    assert "trial" not in spec
+    assert "evaluation" not in spec
+    assert (spec["training"]["totalSteps"], spec["guardrails"][0]["action"]) == (3, "Fail")
+    assert spec["reward"]["terms"][0]["training"]["maxSteps"] == 3
+    trial["status"] = {"phase": "Succeeded", "outcome": "Succeeded", "finished": drive.world.now.isoformat()}
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert seen.attempts[1].config.resume is None, "a trial never seeds the run"
+    assert seen.status["stages"][0]["name"] == "Trial"
+
+
+async def test_a_trial_that_fails_fails_the_job_before_it_takes_a_device():
+    drive = Drive(world(PIPELINE | {"trial": {}}))
+    await drive.until(lambda now: bool(now.others))
+    (trial,) = drive.world.others.values()
+    condition = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "DataError",
+        "message": "line 3",
+        "lastTransitionTime": "",
+    }
+    condition["lastTransitionTime"] = drive.world.now.isoformat()
+    trial["status"] = json.loads(
+        json.dumps({"outcome": "DataError", "finished": drive.world.now.isoformat(), "conditions": [condition]})
+    )
+    seen = await drive.to_the_end()
+    assert failed(seen)[0] == "TrialFailed"
+    assert "DataError: line 3" in failed(seen)[1]
+    assert not any(what.startswith("create RayCluster") for what in seen.effects)
