@@ -92,7 +92,7 @@ def test_names_and_columns() -> None:
     assert CRD["spec"]["names"]["shortNames"] == ["ppo"]
     columns = VERSION["additionalPrinterColumns"]
     shown = [column["name"] for column in columns if not column.get("priority")]
-    assert shown == ["Phase", "Step", "Reward", "KL", "Attempt", "Rollbacks", "Age"]
+    assert shown == ["Phase", "Stage", "Step", "Reward", "KL", "Attempt", "Rollbacks", "Age"]
     assert VERSION["subresources"] == {"status": {}}
 
 
