@@ -14,8 +14,9 @@ from tests.support.examples import NAMES, accepted
 
 from ppojob_contract.managed import managed_reason
 from ppojob_operator.api.v1alpha1.reward import RewardModel
+from ppojob_operator.domain.pipeline.settings import resolved
+from ppojob_operator.domain.reward_terms import told_model
 from ppojob_operator.domain.verl_keys import KEYS
-from ppojob_operator.render.reward import model
 from ppojob_operator.render.verl import overrides
 from ppojob_trainer.rewards.engine import engine_values
 
@@ -46,7 +47,7 @@ def set_all(tree: DictConfig, values: Mapping[str, Any]) -> DictConfig:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("first_attempt", [True, False])
 def test_every_key_of_an_example_is_known(tree: DictConfig, name: str, first_attempt: bool) -> None:
-    values = overrides(accepted(name).spec, first_attempt=first_attempt)
+    values = overrides(resolved(accepted(name)), first_attempt=first_attempt)
     config = set_all(tree, values)
     for key, value in values.items():
         assert plain(OmegaConf.select(config, key)) == value
@@ -84,7 +85,7 @@ def test_no_rendered_key_is_the_trainers_own() -> None:
 def test_values_keep_the_kind_of_verls_defaults(tree: DictConfig) -> None:
     """A number where verl has a number, text where it has text: nothing is converted on the way."""
     for name in NAMES:
-        for key, value in overrides(accepted(name).spec, first_attempt=True).items():
+        for key, value in overrides(resolved(accepted(name)), first_attempt=True).items():
             default = plain(OmegaConf.select(tree, key))
             if isinstance(default, bool) or isinstance(value, bool):
                 assert isinstance(value, bool), key

@@ -8,14 +8,17 @@ import pytest
 import yaml
 from tests.support.examples import NAMES, accepted
 
-from ppojob_contract.names import ENV_ATTEMPT
+from ppojob_contract.names import ENV_ATTEMPT, ENV_STAGE
 from ppojob_contract.parameters import Parameter
+from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
 from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.pipeline.settings import Settings, Work, prepare_settings, reward_settings
 from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.rayjob import render_attempt
 from ppojob_operator.render.secret import render_token_secret
 from ppojob_operator.render.settings import RenderSettings
+from ppojob_operator.render.stages import render_stage
 
 FOLDER = Path(__file__).parent
 SETTINGS = RenderSettings()
@@ -39,7 +42,23 @@ def _rendered(job: AcceptedJob) -> list[dict[str, Any]]:
     first = _attempt(job, 1, None, ())
     adjusted = ParameterValue(parameter=Parameter.LEARNING_RATE, value=2e-4, spec_value=2e-3)
     second = _attempt(job, 2, ResumePoint(attempt=1, step=5), (adjusted,))
-    return [render_token_secret(job, "secret"), render_cluster(job, 1, SETTINGS), first, second]
+    stages = [_stage(job, Stage.PREPARE, prepare_settings(job)), _stage(job, Stage.REWARD, reward_settings(job))]
+    return [
+        render_token_secret(job, "secret"),
+        render_cluster(job, 1, SETTINGS),
+        *(stage for stage in stages if stage is not None),
+        first,
+        second,
+    ]
+
+
+def _stage(job: AcceptedJob, stage: Stage, settings: Settings | None) -> dict[str, Any] | None:
+    if settings is None:
+        return None
+    key = Work(stage, settings).key
+    rendered = render_stage(job, cluster_number=1, stage=stage, run=1, key=key, settings=settings)
+    environment = yaml.safe_load(rendered["spec"].pop("runtimeEnvYAML"))
+    return {**rendered, ENV_STAGE: json.loads(environment["env_vars"][ENV_STAGE])}
 
 
 def _attempt(

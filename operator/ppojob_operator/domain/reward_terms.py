@@ -29,11 +29,11 @@ def told_term(item: RewardTerm, spec: PPOJobSpec) -> dict[str, Any]:
             "timeoutSeconds": spec.reward.timeout_seconds,
         }
     if item.model is not None:
-        value["model"] = _model(item.model, spec)
+        value["model"] = told_model(item.model, spec)
     return value
 
 
-def _model(item: RewardModel, spec: PPOJobSpec) -> dict[str, Any]:
+def told_model(item: RewardModel, spec: PPOJobSpec) -> dict[str, Any]:
     """A reward model, given or trained by the job."""
     return {
         "path": item.path,
