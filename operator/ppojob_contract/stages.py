@@ -5,12 +5,10 @@
         work/       kept between the runs of a key, so that one goes on where another was killed
         output/     appears by one rename when all of it is there; result.json and manifest.json are in it
 
-`key` is a hash of the settings, which name the outputs of earlier stages by their absolute paths: it covers all that
-a stage's output follows from, so an output that is there is never made again.
+`key` is the operator's hash of all that a stage's output follows from, outputs of earlier stages included: an output that
+is there is never made again.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,8 +21,6 @@ from ppojob_contract.outcomes import Outcome
 MAX_FIGURES = 64
 """Of one stage; what is more is left out of metrics and status."""
 
-_KEY_LENGTH = 16
-
 
 class Stage(StrEnum):
     """What one RayJob does beside training."""
@@ -33,12 +29,6 @@ class Stage(StrEnum):
     REWARD = "Reward"
     EVALUATE = "Evaluate"
     EXPORT = "Export"
-
-
-def stage_key(settings: Mapping[str, Any]) -> str:
-    """Of a stage's settings: the same settings are the same work."""
-    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,9 @@ from tests.support.examples import NAMES, accepted
 
 from ppojob_contract.names import ENV_ATTEMPT, ENV_STAGE
 from ppojob_contract.parameters import Parameter
-from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint
 from ppojob_operator.domain.job import AcceptedJob
-from ppojob_operator.domain.pipeline.settings import Settings, Work, prepare_settings, reward_settings
+from ppojob_operator.domain.pipeline.settings import Work, prepare_work, reward_work
 from ppojob_operator.render.raycluster import render_cluster
 from ppojob_operator.render.rayjob import render_attempt
 from ppojob_operator.render.secret import render_token_secret
@@ -42,21 +41,18 @@ def _rendered(job: AcceptedJob) -> list[dict[str, Any]]:
     first = _attempt(job, 1, None, ())
     adjusted = ParameterValue(parameter=Parameter.LEARNING_RATE, value=2e-4, spec_value=2e-3)
     second = _attempt(job, 2, ResumePoint(attempt=1, step=5), (adjusted,))
-    stages = [_stage(job, Stage.PREPARE, prepare_settings(job)), _stage(job, Stage.REWARD, reward_settings(job))]
+    works = (prepare_work(job), reward_work(job))
     return [
         render_token_secret(job, "secret"),
         render_cluster(job, 1, SETTINGS),
-        *(stage for stage in stages if stage is not None),
+        *(_stage(job, work) for work in works if work is not None),
         first,
         second,
     ]
 
 
-def _stage(job: AcceptedJob, stage: Stage, settings: Settings | None) -> dict[str, Any] | None:
-    if settings is None:
-        return None
-    key = Work(stage, settings).key
-    rendered = render_stage(job, cluster_number=1, stage=stage, run=1, key=key, settings=settings)
+def _stage(job: AcceptedJob, work: Work) -> dict[str, Any]:
+    rendered = render_stage(job, cluster_number=1, stage=work.stage, run=1, key=work.key, settings=work.settings)
     environment = yaml.safe_load(rendered["spec"].pop("runtimeEnvYAML"))
     return {**rendered, ENV_STAGE: json.loads(environment["env_vars"][ENV_STAGE])}
 

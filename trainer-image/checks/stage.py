@@ -1,5 +1,6 @@
 """One `ppojob-stage` process and what it leaves, for the checks."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 from ppojob_contract import names
 from ppojob_contract.durable import read_json
 from ppojob_contract.outcomes import Outcome
-from ppojob_contract.stages import Stage, StageConfig, StageLayout, StageResult, stage_key
+from ppojob_contract.stages import Stage, StageConfig, StageLayout, StageResult
 
 TOY = "/opt/ppojob/toy"
 PATIENCE_SECONDS = 600
@@ -38,7 +39,7 @@ class StageRun:
             root=str(root),
             stage=stage,
             run=number,
-            key=stage_key(settings),
+            key=hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16],
             settings=settings,
             devices_per_node=devices,
         )

@@ -19,12 +19,12 @@ _LENGTH = 16
 
 def spec_hash(spec: PPOJobSpec) -> str:
     """Of the whole spec."""
-    return _hash({"spec": spec})
+    return hash_of({"spec": spec})
 
 
 def training_hash(spec: PPOJobSpec) -> str:
     """Another one needs a new attempt."""
-    return _hash(
+    return hash_of(
         {
             "training": spec.training,
             "rollout": spec.rollout,
@@ -41,7 +41,7 @@ def training_hash(spec: PPOJobSpec) -> str:
 def data_hash(spec: PPOJobSpec) -> str:
     """Another one makes the order of the prompts another one: a checkpoint's place in it means nothing any more."""
     data = spec.data
-    return _hash(
+    return hash_of(
         {
             "train": data.train,
             "maxPromptLength": data.max_prompt_length,
@@ -56,7 +56,7 @@ def data_hash(spec: PPOJobSpec) -> str:
 def cluster_hash(spec: PPOJobSpec) -> str:
     """Another one needs a new RayCluster: what is in its pods, reward functions' ConfigMaps included."""
     trainer = spec.trainer
-    return _hash(
+    return hash_of(
         {
             "cluster": spec.cluster,
             "image": trainer.image,
@@ -79,7 +79,8 @@ def _later_parts(spec: PPOJobSpec) -> dict[str, Any]:
     return ({"prepare": prepare} if prepare else {}) | ({"judgeKey": secret} if secret else {})
 
 
-def _hash(parts: Mapping[str, Any]) -> str:
+def hash_of(parts: Mapping[str, Any]) -> str:
+    """Of models, lists and plain values."""
     text = json.dumps(_canonical(dict(parts)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
 

@@ -4,15 +4,17 @@ from pathlib import Path
 
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.names import ENV_JUDGE_KEY, STORAGE_MOUNT
+from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.checkpoints import ResumeFrom
 from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Judge
 from ppojob_operator.api.v1alpha1.stage_status import StageName
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ResumePoint
 from ppojob_operator.domain import effective
+from ppojob_operator.domain.hashes import hash_of
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.pipeline.settings import Settings, resolved
+from ppojob_operator.domain.pipeline.settings import Settings, Work, resolved
 from ppojob_operator.domain.reward_terms import told_term
 from ppojob_operator.domain.source import of_job
 from ppojob_operator.domain.targets import checkpoints, restart_point
@@ -21,9 +23,9 @@ _USABLE = {CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE}
 _TYPES = {"BFloat16": "bfloat16", "Float32": "float32"}
 
 
-def evaluate_settings(
+def evaluate_work(
     observation: Observation, job: AcceptedJob, judgement: Judgement, evaluation: Evaluation
-) -> Settings | str:
+) -> Work | str:
     """Or why they cannot be known."""
     candidate = _result(observation, job, judgement)
     baseline = _baseline(observation, job, judgement, evaluation)
@@ -34,7 +36,8 @@ def evaluate_settings(
     spec = resolved(job)
     prompts = [item.model_dump(mode="json", by_alias=True) for item in evaluation.prompts]
     of_training = {"name": "validation", "files": spec.data.validation, "format": "Parquet"}
-    return {
+    judge = _judge(evaluation.judge, job)
+    settings = {
         "candidate": {"checkpoint": candidate},
         "baseline": baseline,
         "model": spec.model.actor.path,
@@ -48,20 +51,28 @@ def evaluate_settings(
         "engine": effective.engine(spec).value,
         "tensorParallelSize": spec.rollout.tensor_parallel_size,
         "memoryFraction": spec.rollout.memory_fraction,
-        "judge": _judge(evaluation.judge, job),
+        "judge": judge,
         "tieMargin": evaluation.tie_margin,
         "examples": evaluation.examples,
     }
+    basis = {
+        "evaluation": evaluation.model_copy(update={"gate": None}),
+        "candidate": candidate,
+        "baseline": baseline,
+        "data": spec.data,
+        "terms": [term for term in spec.reward.terms if term.name == evaluation.judge.term],
+    }
+    return Work(Stage.EVALUATE, settings, hash_of(basis))
 
 
-def export_settings(observation: Observation, job: AcceptedJob, judgement: Judgement) -> Settings | str:
+def export_work(observation: Observation, job: AcceptedJob, judgement: Judgement) -> Work | str:
     """Or why they cannot be known."""
     wanted, checkpoint = job.spec.export, _result(observation, job, judgement)
     assert wanted is not None, "asked for where an export is wanted only"
     if checkpoint is None:
         return "no checkpoint of the trained model is left on the claim"
     spec = job.spec
-    return {
+    settings = {
         "checkpoint": checkpoint,
         "model": spec.model.actor.path,
         "trustRemoteCode": spec.model.trust_remote_code,
@@ -70,6 +81,7 @@ def export_settings(observation: Observation, job: AcceptedJob, judgement: Judge
         "target": f"{STORAGE_MOUNT}/{wanted.path}" if wanted.path else None,
         "card": _card(observation, job),
     }
+    return Work(Stage.EXPORT, settings, hash_of({"export": wanted, "checkpoint": checkpoint}))
 
 
 def _result(observation: Observation, job: AcceptedJob, judgement: Judgement) -> str | None:

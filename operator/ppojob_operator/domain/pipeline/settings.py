@@ -1,17 +1,19 @@
 """What each stage before training is told, and the spec as training sees it: with their outputs in it.
 
-Only what the output follows from is in the settings, since their hash says whether it is there already.
+A stage's key is a hash of the fields that its output follows from, and not of what it is told: a newer operator, which
+may tell it more, makes nothing anew.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppojob_contract.stages import Stage, StageLayout, stage_key
+from ppojob_contract.stages import Stage, StageLayout
 from ppojob_operator.api.v1alpha1.preparation import PrepareSource, Recipe, Use
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardTerm
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.functions import prepare_folder
+from ppojob_operator.domain.hashes import hash_of
 from ppojob_operator.domain.job import AcceptedJob
 
 Settings = dict[str, Any]
@@ -31,10 +33,7 @@ class Work:
 
     stage: Stage
     settings: Settings
-
-    @property
-    def key(self) -> str:
-        return stage_key(self.settings)
+    key: str
 
     def output(self, job: AcceptedJob) -> str:
         """Folder of what it makes, in the trainer's pods."""
@@ -51,12 +50,12 @@ def trained_term(spec: PPOJobSpec) -> RewardTerm | None:
     return next((term for term in spec.reward.terms if term.training is not None), None)
 
 
-def prepare_settings(job: AcceptedJob) -> Settings | None:
+def prepare_work(job: AcceptedJob) -> Work | None:
     """None where the spec names files that are there already."""
     spec, prepare = job.spec, job.spec.data.prepare
     if prepare is None:
         return None
-    return {
+    settings = {
         "sources": [_source(item) for item in prepare.sources],
         "validationFraction": prepare.validation_fraction,
         "validationMaxRows": prepare.validation_max_rows,
@@ -67,6 +66,13 @@ def prepare_settings(job: AcceptedJob) -> Settings | None:
         "maxBadRows": prepare.max_bad_rows,
         "revision": prepare.revision,
     }
+    basis = {
+        "prepare": prepare,
+        "seed": spec.data.seed,
+        "maxPromptLength": spec.data.max_prompt_length,
+        "tokenizer": spec.model.actor.path,
+    }
+    return Work(Stage.PREPARE, settings, hash_of(basis))
 
 
 def _source(source: PrepareSource) -> Settings:
@@ -79,40 +85,46 @@ def _source(source: PrepareSource) -> Settings:
     }
 
 
-def reward_settings(job: AcceptedJob) -> Settings | None:
+def reward_work(job: AcceptedJob) -> Work | None:
     """None where no reward model is trained."""
     spec, term = job.spec, trained_term(job.spec)
     if term is None or term.training is None:
         return None
     training = term.training
-    told = training.model_dump(mode="json", by_alias=True, exclude={"minimum_accuracy"})
-    return told | {
-        "term": term.name,
-        "trustRemoteCode": spec.model.trust_remote_code,
-        "seed": spec.data.seed,
+    files = {
         "train": list(training.train) or _prepared(job, "pairs-train.parquet"),
         "validation": list(training.validation) or _prepared(job, "pairs-validation.parquet"),
     }
+    told = training.model_dump(mode="json", by_alias=True, exclude={"minimum_accuracy"})
+    settings = {
+        **told,
+        **files,
+        "term": term.name,
+        "trustRemoteCode": spec.model.trust_remote_code,
+        "seed": spec.data.seed,
+    }
+    lasting = training.model_copy(update={"minimum_accuracy": None})
+    return Work(Stage.REWARD, settings, hash_of({"training": lasting, "seed": spec.data.seed, **files}))
 
 
 def _prepared(job: AcceptedJob, file: str) -> list[str]:
-    settings = prepare_settings(job)
-    return [] if settings is None else [f"{Work(Stage.PREPARE, settings).output(job)}/{file}"]
+    work = prepare_work(job)
+    return [] if work is None else [f"{work.output(job)}/{file}"]
 
 
 def resolved(job: AcceptedJob) -> PPOJobSpec:
     """The spec as if somebody had made its stages' outputs by hand and named them."""
-    spec, prepared = job.spec, prepare_settings(job)
-    if prepared is not None:
+    spec = job.spec
+    if spec.data.prepare is not None:
         files = {
             "train": _prepared(job, "train.parquet"),
             "validation": _prepared(job, "validation.parquet"),
             "prepare": None,
         }
         spec = spec.model_copy(update={"data": spec.data.model_copy(update=files)})
-    trained = reward_settings(job)
+    trained = reward_work(job)
     if trained is not None:
-        model = RewardModel(path=f"{Work(Stage.REWARD, trained).output(job)}/model")
+        model = RewardModel(path=f"{trained.output(job)}/model")
         terms = [
             term.model_copy(update={"training": None, "model": model}) if term.training is not None else term
             for term in spec.reward.terms
