@@ -5,8 +5,8 @@
         work/       kept between the runs of a key, so that one goes on where another was killed
         output/     appears by one rename when all of it is there; result.json and manifest.json are in it
 
-`key` is the operator's hash of all that a stage's output follows from, outputs of earlier stages included: an output that
-is there is never made again.
+`key` is the operator's hash of all that a stage's output follows from, outputs of earlier stages included: an output
+that is there is never made again.
 """
 
 from collections.abc import Mapping
