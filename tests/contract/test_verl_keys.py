@@ -101,7 +101,7 @@ def plain(value: Any) -> Any:
 def test_the_keys_of_a_served_reward_model_are_known(tree: DictConfig, engine: str) -> None:
     """The trainer sets them, from the term that the operator renders."""
     given = RewardModel.model_validate({"path": "/rm", "engine": engine, "tensorParallelSize": 2})
-    values = engine_values([{"name": "liked", "model": model(given, spec(cluster={"device": "NvidiaGPU"}))}])
+    values = engine_values([{"name": "liked", "model": told_model(given, spec(cluster={"device": "NvidiaGPU"}))}])
     config = set_all(tree, values)
     assert {key: plain(OmegaConf.select(config, key)) for key in values} == values
     served = config.reward.reward_model

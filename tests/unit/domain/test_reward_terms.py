@@ -4,12 +4,12 @@ from typing import Any
 
 from tests.support.builders import spec
 
-from ppojob_operator.render import reward
+from ppojob_operator.domain.reward_terms import told_term
 
 
 def rendered(item: dict[str, Any], **blocks: Any) -> dict[str, Any]:
     whole = spec(reward={"terms": [{"name": "t", **item}], "timeoutSeconds": 7}, **blocks)
-    return reward.term(whole.reward.terms[0], whole)
+    return told_term(whole.reward.terms[0], whole)
 
 
 def test_a_rule() -> None:
