@@ -16,6 +16,8 @@ from ppojob_trainer.stages.context import StageContext
 from ppojob_trainer.stages.prepare.program import Preparation
 from ppojob_trainer.stages.prepare.settings import PrepareSettings
 
+KEY = "0123456789abcdef"
+
 
 def words(messages: Sequence[Mapping[str, str]]) -> int:
     """Stands for the tokenizer, which needs transformers."""
@@ -69,7 +71,7 @@ class Prepared:
 
 def prepare(root: Path, values: Mapping[str, Any]) -> Prepared:
     """The next run of these settings."""
-    layout = StageLayout.of(root / "job", Stage.PREPARE, stage_key(values))
+    layout = StageLayout.of(root / "job", Stage.PREPARE, KEY)
     run = max(layout.runs(), default=0) + 1
     config = StageConfig(
         namespace="research",
@@ -78,7 +80,7 @@ def prepare(root: Path, values: Mapping[str, Any]) -> Prepared:
         root=str(root / "job"),
         stage=Stage.PREPARE,
         run=run,
-        key="0123456789abcdef",
+        key=KEY,
         settings=values,
     )
 
