@@ -1,5 +1,6 @@
 """A run of Prepare over files of a test, with words for tokens."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ from ppojob_trainer.stages import runner
 from ppojob_trainer.stages.context import StageContext
 from ppojob_trainer.stages.prepare.program import Preparation
 from ppojob_trainer.stages.prepare.settings import PrepareSettings
-
-KEY = "0123456789abcdef"
 
 
 def words(messages: Sequence[Mapping[str, str]]) -> int:
@@ -69,9 +68,14 @@ class Prepared:
         return value
 
 
+def key_of(values: Mapping[str, Any]) -> str:
+    """Another one for other settings, as the operator makes them."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def prepare(root: Path, values: Mapping[str, Any]) -> Prepared:
     """The next run of these settings."""
-    layout = StageLayout.of(root / "job", Stage.PREPARE, KEY)
+    layout = StageLayout.of(root / "job", Stage.PREPARE, key_of(values))
     run = max(layout.runs(), default=0) + 1
     config = StageConfig(
         namespace="research",
@@ -80,7 +84,7 @@ def prepare(root: Path, values: Mapping[str, Any]) -> Prepared:
         root=str(root / "job"),
         stage=Stage.PREPARE,
         run=run,
-        key=KEY,
+        key=key_of(values),
         settings=values,
     )
 
