@@ -55,7 +55,7 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-long test-trainer bench-rollback test-faults test-smollm2 test-release
+.PHONY: test-pipeline test-long test-trainer bench-rollback test-faults test-smollm2 test-release
 bench-rollback: setup cluster-with-images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
 
@@ -67,6 +67,9 @@ test-long: setup cluster-with-images ## Operator killed four times in a run, a m
 
 test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py
+
+test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between (6 minutes)
+	$(PYTEST) -s -m slow tests/e2e/test_pipeline.py
 
 test-smollm2: setup cluster-with-images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py

@@ -108,12 +108,17 @@ class Run:
         return [event["reason"] for event in self.events()]
 
     @property
-    def layout(self) -> JobLayout:
-        """The job's files, where the claim is a folder of this machine."""
+    def volume(self) -> Path:
+        """The claim, where it is a folder of this machine; it must be bound."""
         claim = self.kube.get("persistentvolumeclaim", self.spec["storage"]["claimName"], self.namespace)
         assert claim is not None, "the claim is there"
         volume = self.kube.kubectl.read("persistentvolume", claim["spec"]["volumeName"])
-        root = Path(volume["spec"]["hostPath"]["path"], self.spec["storage"].get("path", ""))
+        return Path(volume["spec"]["hostPath"]["path"])
+
+    @property
+    def layout(self) -> JobLayout:
+        """The job's files, where the claim is a folder of this machine."""
+        root = self.volume / self.spec["storage"].get("path", "")
         metadata = self.job["metadata"]
         return JobLayout(root / job_folder(self.namespace, self.name, metadata["uid"]))
 

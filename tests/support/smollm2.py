@@ -52,22 +52,15 @@ print("converted")
 
 def prepare(run: Run) -> None:
     """Fills the run's claim, which must be there (and bound)."""
-    staging = _volume(run) / "staging"
+    staging = run.volume / "staging"
     staging.mkdir()
     for split, count in ROWS.items():
         lines = (DATA / f"gsm8k-{split}.jsonl").read_text().splitlines(keepends=True)[:count]
         (staging / f"gsm8k-{split}.jsonl").write_text("".join(lines))
     _unpack(_download(run.kube.paths.cache / "wheels"), staging / "site")
-    _writable(_volume(run))
+    _writable(run.volume)
     _convert(run)
     shutil.rmtree(staging)
-
-
-def _volume(run: Run) -> Path:
-    claim = run.kube.get("persistentvolumeclaim", run.spec["storage"]["claimName"], run.namespace)
-    assert claim is not None, "the claim is there"
-    volume = run.kube.kubectl.read("persistentvolume", claim["spec"]["volumeName"])
-    return Path(volume["spec"]["hostPath"]["path"])
 
 
 def _download(folder: Path) -> list[Path]:
