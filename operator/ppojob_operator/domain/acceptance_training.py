@@ -40,7 +40,8 @@ def _hub_names(spec: PPOJobSpec) -> Iterator[Problem]:
         return
     critic = spec.model.critic
     paths = {"spec.model.actor.path": spec.model.actor.path, "spec.model.critic.path": critic.path if critic else "/"}
-    for field, path in paths.items():
+    models = {f"spec.reward.terms[{term.name}].model.path": term.model.path for term in spec.reward.terms if term.model}
+    for field, path in (paths | models).items():
         if not path.startswith("/"):
             message = (
                 "is a hub name, and the image for CPU asks no hub: name a folder of the image or of the claim, or "

@@ -230,6 +230,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"data": data(train=["/data/${oc.env:HOME}"])}, "spec.data.train", "${"),
     ({"reward": term()}, TERM, "exactly one"),
     ({"reward": term(rule={"type": "GSM8K"}, model={"path": "/m"})}, TERM, "exactly one"),
+    ({"reward": term(model={"path": "org/model"})}, f"{TERM}.model.path", "HF_HUB_OFFLINE"),
     ({"reward": term(model={"path": "/m", "engine": "VLLM"})}, f"{TERM}.model.engine", "use Transformers"),
     ({"reward": term(model={"path": "/m", "memoryFraction": 0.5})}, f"{TERM}.model.memoryFraction", "engine VLLM"),
     (
