@@ -55,9 +55,8 @@ class AttemptConfig:
     total_steps: int
     max_response_length: int
     """Tokens; what `responseClippedFraction` compares with."""
-    devices: int
-    """Devices in all; the entry waits until so many are free."""
     devices_per_node: int
+    """The entry waits until so many are free on each node."""
     nodes: int
     settings: Mapping[str, float] = field(default_factory=dict)
     """Adjusted parameters, absolute, by their name in the API; set after every load."""
@@ -86,7 +85,6 @@ class AttemptConfig:
             "rewardTerms": [dict(term) for term in self.reward_terms],
             "totalSteps": self.total_steps,
             "maxResponseLength": self.max_response_length,
-            "devices": self.devices,
             "devicesPerNode": self.devices_per_node,
             "nodes": self.nodes,
             "settings": dict(self.settings),
@@ -119,7 +117,6 @@ class AttemptConfig:
             reward_terms=value["rewardTerms"],
             total_steps=int(value["totalSteps"]),
             max_response_length=int(value["maxResponseLength"]),
-            devices=int(value["devices"]),
             devices_per_node=int(value["devicesPerNode"]),
             nodes=int(value["nodes"]),
             settings={key: float(item) for key, item in value.get("settings", {}).items()},

@@ -40,7 +40,6 @@ class Manifest:
     """Adaptive state that verl does not save, such as the KL coefficient."""
     settings: Mapping[str, float] = field(default_factory=dict)
     """Adjusted parameters in force when it was saved."""
-    last_command: str | None = None
     dataset_digest: str | None = None
     """SHA-256 of the data that the attempt was given, where known by then."""
     batches: Batches | None = None
@@ -62,7 +61,6 @@ class Manifest:
             "figures": dict(self.figures),
             "state": dict(self.state),
             "settings": dict(self.settings),
-            "lastCommand": self.last_command,
             "datasetDigest": self.dataset_digest,
             "batches": self.batches.to_json() if self.batches else None,
         }
@@ -86,7 +84,6 @@ class Manifest:
             figures=numbers(value.get("figures", {})),
             state=numbers(value.get("state", {})),
             settings=numbers(value.get("settings", {})),
-            last_command=value.get("lastCommand"),
             dataset_digest=value.get("datasetDigest"),
             batches=Batches.from_json(batches) if batches else None,
         )

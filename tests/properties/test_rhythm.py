@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.builders import raw_spec, row
+from tests.support.judging import judge_rows
 from tests.support.replay import replay
 
 from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.guardrails import Guardrail, Reference
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
-from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.guardrails.guards import Guard, expand
 from ppojob_operator.domain.guardrails.kept import Basis, Kept
 from ppojob_operator.domain.guardrails.queries import Queries

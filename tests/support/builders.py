@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support.judging import judge_rows
+
 from ppojob_contract.journal import RowKind
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.guardrails import Guardrail
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.guardrails.episodes import Assessment
-from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.guardrails.guards import Guard, expand
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

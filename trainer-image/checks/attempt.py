@@ -89,7 +89,6 @@ def main() -> None:
         reward_terms=json.loads(arguments.terms) if arguments.terms else TERMS,
         total_steps=arguments.steps,
         max_response_length=arguments.response_length,
-        devices=arguments.devices,
         devices_per_node=arguments.devices,
         nodes=1,
         settings=json.loads(arguments.settings),

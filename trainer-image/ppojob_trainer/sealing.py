@@ -23,7 +23,6 @@ def seal(
     figures: Mapping[str, float],
     state: Mapping[str, float],
     settings: Mapping[str, float],
-    last_command: str | None,
     dataset_digest: str | None = None,
     batches: Batches | None = None,
     checksums: bool = False,
@@ -38,7 +37,6 @@ def seal(
         figures=figures,
         state=state,
         settings=settings,
-        last_command=last_command,
         dataset_digest=dataset_digest,
         batches=batches,
     )

@@ -234,7 +234,6 @@ class JobTrainer(PPOTrainerSync):
             figures=row.figures if row else {},
             state=state,
             settings=self.attempt.settings,
-            last_command=None,
             dataset_digest=datasets.digest_of(self.files.layout),
             batches=row.batches if row else None,
             checksums=self.attempt.checksums,

@@ -39,7 +39,7 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedQueries:
     """What a worker knows of a job's queries."""
 
     results: dict[str, dict[int, float | None]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Asked:
 
 
 async def ask(
-    metrics: Metrics, queries: Sequence[str], rows: Mapping[int, Sequence[StepRow]], asked: Asked, now: datetime
+    metrics: Metrics, queries: Sequence[str], rows: Mapping[int, Sequence[StepRow]], asked: AskedQueries, now: datetime
 ) -> Queries:
     """Catches up with rows that are known for a scrape interval, so that what belongs to them was scraped."""
     asked.answered = asked.answered or now
@@ -78,7 +78,7 @@ async def ask(
 
 
 def _settled_cells(
-    rows: Mapping[int, Sequence[StepRow]], asked: Asked, now: datetime, interval_seconds: float
+    rows: Mapping[int, Sequence[StepRow]], asked: AskedQueries, now: datetime, interval_seconds: float
 ) -> list[int]:
     for gone in asked.arrivals.keys() - rows.keys():
         del asked.arrivals[gone]
@@ -90,7 +90,7 @@ def _settled_cells(
     return sorted(found)
 
 
-async def _fetch(metrics: Metrics, query: str, wanted: Sequence[int], asked: Asked, now: datetime) -> bool:
+async def _fetch(metrics: Metrics, query: str, wanted: Sequence[int], asked: AskedQueries, now: datetime) -> bool:
     """Oldest cells first: a guardrail is judged row by row. False where Prometheus does not answer."""
     wanted = [at for at in wanted if at < wanted[0] + CELLS_A_QUERY]
     found: Mapping[int, float] = {}

@@ -22,7 +22,7 @@ ASK_AGAIN = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedDeletion:
     """What the monitor was last asked to delete."""
 
     checkpoints: tuple[CheckpointRef, ...] = ()
@@ -47,7 +47,7 @@ async def confirm(actor: Actor, job: PPOJob, checkpoints: Sequence[CheckpointRef
     return True
 
 
-async def delete(actor: Actor, job: PPOJob, checkpoints: tuple[CheckpointRef, ...], asked: Asked) -> Deletion:
+async def delete(actor: Actor, job: PPOJob, checkpoints: tuple[CheckpointRef, ...], asked: AskedDeletion) -> Deletion:
     """Deletes what nobody needs; what came of it."""
     nothing, now = Deletion(deleted=()), actor.observer.clock()
     if not checkpoints or asked.lately(checkpoints, now):

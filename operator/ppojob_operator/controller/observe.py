@@ -16,7 +16,7 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.stage_status import StageName
 from ppojob_operator.api.v1alpha1.status import IntentKind
-from ppojob_operator.controller.asking import Asked, ask
+from ppojob_operator.controller.asking import AskedQueries, ask
 from ppojob_operator.domain.acceptance import accept
 from ppojob_operator.domain.guardrails.guards import guards_of
 from ppojob_operator.domain.guardrails.queries import Queries
@@ -53,7 +53,7 @@ class Memory:
     """When the monitor answered last; before the first answer, when it was first asked."""
     acceptance: tuple[int, Acceptance] | None = None
     """By generation."""
-    asked: Asked = field(default_factory=Asked)
+    asked: AskedQueries = field(default_factory=AskedQueries)
     watch: WatchPoint | None = None
     """Where the next row is expected; None while none can come."""
 

@@ -12,7 +12,7 @@ from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import ParameterValue, PPOJobStatus, ResumePoint
 from ppojob_operator.controller.act import Actor
-from ppojob_operator.controller.checkpoints import Asked, confirm, delete
+from ppojob_operator.controller.checkpoints import AskedDeletion, confirm, delete
 from ppojob_operator.controller.observe import Memory, Observer
 from ppojob_operator.domain.decisions import Begin, Decision, Finish, Refuse, Wait
 from ppojob_operator.domain.events import WARNING, Event, deleted
@@ -38,7 +38,7 @@ class Course:
     kept: Kept = field(default_factory=Kept)
     written_at: datetime | None = None
     last_logged: tuple[str, str] = ("", "")
-    asked: Asked = field(default_factory=Asked)
+    asked: AskedDeletion = field(default_factory=AskedDeletion)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import re
 from ppojob_contract.stages import Stage
 
 MAX_CLUSTER_NAME = 41
-MAX_JOB_NAME = 47
 
 UID_LENGTH = 5
 _NUMBER_LENGTH = len("-c99999")

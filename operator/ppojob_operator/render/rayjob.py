@@ -10,7 +10,6 @@ from ppojob_contract.mailbox import CheckpointRef
 from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
 from ppojob_operator.api.v1alpha1.checkpoints import Verify
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
-from ppojob_operator.domain import effective
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.pipeline.settings import resolved
 from ppojob_operator.domain.reward_terms import told_terms
@@ -83,7 +82,6 @@ def attempt_config(
         reward_terms=told_terms(spec),
         total_steps=spec.training.total_steps,
         max_response_length=spec.data.max_response_length,
-        devices=effective.devices(spec),
         devices_per_node=spec.cluster.devices_per_node,
         nodes=spec.cluster.nodes,
         settings={item.parameter.value: item.value for item in adjustments},

@@ -12,7 +12,7 @@ from tests.support.world import World
 from tests.unit.controller.test_story import GUARDED, conditions
 
 from ppojob_contract.journal import RowKind
-from ppojob_operator.controller.asking import CELLS_A_QUERY, QUERIES_A_PASS, Asked, ask
+from ppojob_operator.controller.asking import CELLS_A_QUERY, QUERIES_A_PASS, AskedQueries, ask
 from ppojob_operator.errors import QueryRefused, QueryUnavailable
 
 SECOND = timedelta(seconds=1)
@@ -43,7 +43,7 @@ def steps(*times: float):
 
 
 async def test_a_row_is_asked_for_once_it_is_known_for_an_interval():
-    prometheus, asked = FakePrometheus(), Asked()
+    prometheus, asked = FakePrometheus(), AskedQueries()
     assert (await ask(prometheus, ["q"], steps(7), asked, NOW)).results == {"q": {}}
     assert (await ask(prometheus, ["q"], steps(7), asked, NOW + 4 * SECOND)).results == {"q": {}}
     assert (await ask(prometheus, ["q"], steps(7), asked, NOW + 5 * SECOND)).results == {"q": {1: 1.0}}
@@ -53,7 +53,7 @@ async def test_a_row_is_asked_for_once_it_is_known_for_an_interval():
 
 @pytest.mark.parametrize("rhythm", [1, 7, 100])
 async def test_the_same_results_at_any_rhythm(rhythm):
-    prometheus, asked = FakePrometheus(), Asked()
+    prometheus, asked = FakePrometheus(), AskedQueries()
     rows = [row(step, kl=0.1) for step in range(1, 101)]
     found = None
     for second in range(0, 300, rhythm):
@@ -64,7 +64,7 @@ async def test_the_same_results_at_any_rhythm(rhythm):
 
 
 async def test_much_to_catch_up_with_is_asked_in_few_queries():
-    prometheus, asked = FakePrometheus(), Asked()
+    prometheus, asked = FakePrometheus(), AskedQueries()
     rows = {1: [row(step * 5, kl=0.1) for step in range(1, 2501)]}
     queries = [f"q{number}" for number in range(QUERIES_A_PASS + 2)]
     await ask(prometheus, queries, rows, asked, NOW)
@@ -77,14 +77,14 @@ async def test_much_to_catch_up_with_is_asked_in_few_queries():
 
 
 async def test_nothing_and_a_refusal_are_results_but_silence_is_none():
-    asked, prometheus = Asked(), FakePrometheus(value=None)
+    asked, prometheus = AskedQueries(), FakePrometheus(value=None)
     await ask(prometheus, ["q"], steps(7), asked, NOW)
     assert (await ask(prometheus, ["q"], steps(7), asked, NOW + 5 * SECOND)).results == {"q": {1: None}}
-    asked, prometheus = Asked(), FakePrometheus(error=QueryRefused("Prometheus: 400 parse error"))
+    asked, prometheus = AskedQueries(), FakePrometheus(error=QueryRefused("Prometheus: 400 parse error"))
     await ask(prometheus, ["q"], steps(7), asked, NOW)
     found = await ask(prometheus, ["q"], steps(7), asked, NOW + 5 * SECOND)
     assert (found.results, found.refusals) == ({"q": {1: None}}, {"q": "Prometheus: 400 parse error"})
-    asked, prometheus = Asked(), FakePrometheus(error=QueryUnavailable("Prometheus: no answer in time"))
+    asked, prometheus = AskedQueries(), FakePrometheus(error=QueryUnavailable("Prometheus: no answer in time"))
     await ask(prometheus, ["q"], steps(7), asked, NOW)
     found = await ask(prometheus, ["q"], steps(7), asked, NOW + 400 * SECOND)
     assert (found.results, found.given_up) == ({"q": {}}, True)
@@ -94,7 +94,7 @@ async def test_nothing_and_a_refusal_are_results_but_silence_is_none():
 
 
 async def test_only_steps_are_asked_for_and_what_is_not_wanted_any_more_is_forgotten():
-    prometheus, asked = FakePrometheus(), Asked()
+    prometheus, asked = FakePrometheus(), AskedQueries()
     validation = {1: [row(7, RowKind.VALIDATION)]}
     for second in (0, 5):
         assert (await ask(prometheus, ["q"], validation, asked, NOW + second * SECOND)).results == {"q": {}}

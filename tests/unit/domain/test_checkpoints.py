@@ -2,6 +2,7 @@ import math
 
 import pytest
 from tests.support.builders import guard, raw_guardrail, row, rows, spec
+from tests.support.judging import judge_rows
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef
@@ -9,7 +10,6 @@ from ppojob_contract.protocol import CheckpointState
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase
 from ppojob_operator.domain.checkpoints import Evidence, judge_checkpoint
 from ppojob_operator.domain.guardrails.cleanness import window
-from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.lineage import Segment
 
 GOOD, BAD = 0.1, 0.3

@@ -2,13 +2,13 @@ import math
 
 import pytest
 from tests.support.builders import assess, guard, row, rows
+from tests.support.judging import judge_rows
 
 from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
 from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import Verdict
 from ppojob_operator.domain.guardrails.bounds import violated
 from ppojob_operator.domain.guardrails.episodes import Assessment, first_breach
-from ppojob_operator.domain.guardrails.fold import judge_rows
 
 GOOD, BAD = 0.1, 0.3
 

@@ -2,13 +2,13 @@ import math
 
 import pytest
 from tests.support.builders import row, spec
+from tests.support.judging import judge_rows
 
 from ppojob_contract.figures import FIGURES
 from ppojob_contract.journal import RowKind
 from ppojob_operator.api.v1alpha1.guardrails import Guardrail, GuardrailAction, Preset
 from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.episodes import Assessment
-from ppojob_operator.domain.guardrails.fold import judge_rows
 from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of
 from ppojob_operator.domain.guardrails.presets import PRESETS
 

@@ -23,7 +23,7 @@ def test_names_are_valid_and_within_kuberays_limits(name: str, uid: str, number:
         assert DNS_1035.fullmatch(found), found
         assert "--" not in found or "--" in name
     assert len(cluster) <= names.MAX_CLUSTER_NAME
-    assert len(job) <= names.MAX_JOB_NAME
+    assert len(job) <= 47
     # KubeRay 1.5: a service <cluster>-head-svc, pods <cluster>-<group>-worker-<5>, uncut up to 63 characters.
     assert len(f"{cluster}-head-svc") <= 63
     assert len(f"{cluster}-{WORKER_GROUP}-worker-abcde") <= 63

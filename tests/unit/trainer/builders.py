@@ -33,7 +33,6 @@ def attempt_config(root: Path, **changes: Any) -> AttemptConfig:
         "reward_terms": [{"name": "right", "weight": 1.0, "rule": {"type": "GSM8K"}}],
         "total_steps": 10,
         "max_response_length": 16,
-        "devices": 1,
         "devices_per_node": 1,
         "nodes": 1,
     }
@@ -92,6 +91,5 @@ def sealed_checkpoint(layout: AttemptLayout, attempt: int, step: int, **changes:
         "figures": {"kl": 0.1},
         "state": {},
         "settings": {},
-        "last_command": None,
     }
     return folder, sealing.seal(folder, **(values | changes))

@@ -49,7 +49,7 @@ def save(layout: JobLayout, step: int) -> None:
     folder = layout.attempt(1).checkpoint(step)
     (folder / "actor").mkdir(parents=True)
     (folder / "actor" / "model.pt").write_bytes(os.urandom(SHARD_BYTES))
-    values = {"attempt": 1, "step": step, "world_size": 1, "last_command": None}
+    values = {"attempt": 1, "step": step, "world_size": 1}
     sealing.seal(folder, **values, figures={}, state={}, settings={})  # type: ignore[arg-type]
 
 

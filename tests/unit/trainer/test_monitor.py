@@ -115,7 +115,7 @@ async def test_checkpoints(client: Client, job: JobLayout, tmp_path: Path) -> No
 async def test_reading_large_files_is_left_to_the_trainer(client: Client, job: JobLayout) -> None:
     folder = checkpoint(started(job, 1), 1, 5)
     (folder / "data.pt").write_bytes(b"i" * (CHECKSUM_LIMIT_BYTES + 1))
-    values = {"attempt": 1, "step": 5, "world_size": 1, "last_command": None}
+    values = {"attempt": 1, "step": 5, "world_size": 1}
     sealing.seal(folder, **values, figures={}, state={}, settings={}, checksums=True)  # type: ignore[arg-type]
     (folder / "data.pt").write_bytes(b"I" * (CHECKSUM_LIMIT_BYTES + 1))
     assert (await state(client)).checkpoints[0].complete

@@ -63,7 +63,7 @@ def test_a_changed_shard_is_noticed_before_it_is_loaded_where_asked(tmp_path: Pa
     folder = checkpoint(JobLayout(tmp_path).attempt(1), 1, 5)
     shard = folder / "actor" / "model.pt"
     shard.write_bytes(b"w" * (CHECKSUM_LIMIT_BYTES + 1))
-    values = {"attempt": 1, "step": 5, "world_size": 1, "last_command": None}
+    values = {"attempt": 1, "step": 5, "world_size": 1}
     sealing.seal(folder, **values, figures={}, state={}, settings={}, checksums=checksums)  # type: ignore[arg-type]
     shard.write_bytes(b"W" * (CHECKSUM_LIMIT_BYTES + 1))
     with pytest.raises(CheckpointError, match=r"model.pt has another content") if checksums else nullcontext():

@@ -128,19 +128,3 @@ def begin(
     clean = CleanRows(window)
     clean.validations = {guard.name: [] for guard in guards if guard.rolls_back and guard.validates}
     return Fold(attempt, tracks, clean, validations, any(track.reader.follows_confirmed for track in tracks))
-
-
-def judge_rows(
-    guards: Sequence[Guard],
-    rows: Iterable[tuple[int, StepRow]],
-    *,
-    attempt: int,
-    window: int,
-    grace_through: int = 0,
-    results: Results = no_queries,
-) -> Judged:
-    """Folds (attempt, row) of a lineage from the first to the last."""
-    fold = begin(guards, attempt=attempt, window=window, grace_through=grace_through, results=results)
-    for number, row in rows:
-        fold.see(number, row)
-    return fold.judged()
