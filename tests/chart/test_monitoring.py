@@ -35,6 +35,12 @@ def alerts(spec: Any) -> Iterator[dict[str, Any]]:
     return (rule for group in spec["groups"] for rule in group["rules"] if "alert" in rule)
 
 
+def test_only_an_address_is_a_runbooks_link() -> None:
+    annotations = [alert["annotations"] for alert in alerts(one(render(*MONITORING), "PrometheusRule")["spec"])]
+    assert not any("runbook_url" in item for item in annotations)
+    assert all((CHART.parents[1] / item["runbook"]).exists() for item in annotations)
+
+
 def test_runbooks_can_be_elsewhere() -> None:
     rule = one(render(*MONITORING, "--set", "prometheusRule.runbooks=https://wiki.example.com/ppo/"), "PrometheusRule")
     found = {alert["annotations"]["runbook_url"] for alert in alerts(rule["spec"])}

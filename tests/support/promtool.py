@@ -118,7 +118,7 @@ def _firing(alert: Alert, fires: Fires, interval: int) -> list[dict[str, object]
     told = {
         "summary": fires.summary,
         "description": alert.description,
-        "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
+        "runbook": f"{RUNBOOKS}/{alert.name}.md",
     }
     labels = {"severity": alert.severity.value, **fires.labels}
     return [

@@ -6,7 +6,7 @@ from ppojob_operator.codegen.monitoring.alerts import JOB_ALERTS, OPERATOR_ALERT
 from ppojob_operator.codegen.monitoring.records import RECORDS
 
 RUNBOOKS: Final = "docs/runbooks"
-"""Replaced by the chart's value `prometheusRule.runbooks`."""
+"""In this repository; a link where the chart's value `prometheusRule.runbooks` says at which address."""
 
 
 def rule_groups() -> dict[str, Any]:
@@ -29,6 +29,6 @@ def _alert(alert: Alert) -> dict[str, Any]:
         "annotations": {
             "summary": alert.summary,
             "description": alert.description,
-            "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
+            "runbook": f"{RUNBOOKS}/{alert.name}.md",
         },
     }
