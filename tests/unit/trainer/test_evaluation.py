@@ -17,7 +17,7 @@ from ppojob_trainer.stages.evaluate import journal, judging, questions, replies,
 from ppojob_trainer.stages.evaluate.judging import Case, Verdicts
 from ppojob_trainer.stages.evaluate.questions import Question
 from ppojob_trainer.stages.evaluate.replies import Reply
-from ppojob_trainer.stages.evaluate.settings import EvaluateSettings, Format, PromptSource, Side, TermsJudge
+from ppojob_trainer.stages.evaluate.settings import Engine, EvaluateSettings, Format, PromptSource, Side, TermsJudge
 from ppojob_trainer.stages.evaluate.verdicts import Outcome, Verdict, by_orders, by_scores, summary
 from ppojob_trainer.stages.intervals import wilson
 
@@ -60,6 +60,7 @@ def case(number: int, candidate: str, baseline: str, category: str = "") -> Case
 def test_settings_are_read() -> None:
     found = EvaluateSettings.from_json(SETTINGS)
     assert found.candidate.is_checkpoint
+    assert EvaluateSettings.from_json(SETTINGS | {"engine": "SGLang"}).engine is Engine.TRANSFORMERS
     assert found.baseline == Side("/models/base", is_checkpoint=False)
 
 
@@ -72,7 +73,7 @@ def test_every_setting_is_needed(field: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"engine": "SGLang"}, "engine SGLang does not answer here"),
+        ({"engine": "Abacus"}, "Abacus"),
         ({"judge": {"coin": {}}}, "a judge is one of"),
         ({"judge": {"terms": []}}, "judge.terms is empty"),
         ({"candidate": {"job": "x"}}, "a checkpoint or a model"),

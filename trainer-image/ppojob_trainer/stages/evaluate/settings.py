@@ -137,9 +137,8 @@ def _source(value: Mapping[str, Any]) -> PromptSource:
 
 
 def _engine(name: str) -> Engine:
-    if name not in list(Engine):
-        raise ValueError(f"engine {name} does not answer here; the evaluation knows {' and '.join(Engine)}")
-    return Engine(name)
+    """Of a training with SGLang, transformers answers: vLLM is not in its image."""
+    return Engine.TRANSFORMERS if name == "SGLang" else Engine(name)
 
 
 def _judge(value: Mapping[str, Any]) -> Judge:

@@ -18,6 +18,8 @@ class VllmGenerator:
             model=model,
             trust_remote_code=settings.trust_remote_code,
             tensor_parallel_size=settings.tensor_parallel_size,
+            # This process has its devices; vLLM would look for others in the placement group that it is in.
+            distributed_executor_backend="mp" if settings.tensor_parallel_size > 1 else None,
             gpu_memory_utilization=settings.memory_fraction,
             max_model_len=min(needed, config.max_position_embeddings),
             dtype="bfloat16",

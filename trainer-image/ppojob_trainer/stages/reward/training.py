@@ -5,6 +5,7 @@
 """
 
 import gc
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from peft import LoraConfig, TaskType
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, TrainerCallback, set_seed
 from trl import RewardConfig, RewardTrainer
 
-from ppojob_contract.durable import write_json
+from ppojob_contract.durable import read_json, write_json
 from ppojob_trainer.errors import ConfigError, NonFiniteError
 from ppojob_trainer.stages.conversations import require_padding
 from ppojob_trainer.stages.reward import checkpoints
@@ -161,8 +162,14 @@ def _held_out(settings: RewardSettings, files: RewardFiles) -> dict[str, float]:
         return {}
     scorer = Scorer.load(files.model, trust_remote_code=settings.trust_remote_code, device=device_of_this_process())
     table = pq.read_table(files.tokens("validation")).to_pydict()
+    said = read_json(files.progress) or {}
+    batches_scored = itertools.count(1)
+
+    def tell() -> None:
+        write_json(files.progress, said | {"batchesScored": next(batches_scored)})
+
     chosen, rejected = (
-        torch.tensor(scorer.score(table[name], settings.micro_batch_size_per_device))
+        torch.tensor(scorer.score(table[name], settings.micro_batch_size_per_device, tell))
         for name in ("chosen_ids", "rejected_ids")
     )
     margin = chosen - rejected
