@@ -40,12 +40,14 @@ HEAD = """# What is killed or damaged in a rollback, and what comes of it
 the toy model), with a learning rate that sends it away again after each rollback. Each rollback is met by one fault:
 processes are killed with SIGKILL at a moment that the files on the claim show, or the newest confirmed checkpoint (the
 one to go back to) is damaged by hand. `hot` lines are of a run that rolls back in the running trainer where it can,
-`cold` ones of a run with `rollback.path: Cold`.
+`cold` ones of a run with `rollback.path: Cold`; there operator, monitor and KubeRay's operator are killed in the same
+rollback, each at another moment. `REST=1` measures again what is missing here or went wrong.
 
 - *what happened*: how each attempt after the one that went bad came to be, up to the first that trained on.
 - *trained on after*: seconds from the fault to the first step that was trained after it; where the driver was hit, by a
   driver that was started after it. The step is in the status too, or the line would not have ended.
-- *steps again*: steps of the attempt that went bad that had to be trained again; what a rollback is for.
+- *steps again*: steps of the attempt that went bad that had to be trained again, which is what a rollback does. After
+  damage they are more: the rollback goes to the confirmed checkpoint before.
 - *lost*: checkpoints that were confirmed and whole right after the fault, and were not any more at the end.
 - *wrong*: rollbacks that do not fit the attempts that were rolled back, an attempt that was begun twice or from a
   checkpoint not confirmed, rows of an earlier attempt after those of a later one.
