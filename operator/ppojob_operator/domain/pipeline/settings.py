@@ -95,7 +95,7 @@ def reward_work(job: AcceptedJob) -> Work | None:
         "train": list(training.train) or _prepared(job, "pairs-train.parquet"),
         "validation": list(training.validation) or _prepared(job, "pairs-validation.parquet"),
     }
-    told = training.model_dump(mode="json", by_alias=True, exclude={"minimum_accuracy"})
+    told = training.model_dump(mode="json", by_alias=True)
     settings = {
         **told,
         **files,
