@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -175,6 +176,8 @@ def _short(value: object) -> str:
             return name
         case StrEnum():
             return value.value
+        case Mapping():
+            return f"({', '.join(map(str, value))})"
         case _:
             return str(value)
 
