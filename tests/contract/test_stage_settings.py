@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-
 from tests.support.builders import raw_spec
 from tests.support.drive import Drive
 from tests.support.fake_stages import Doing, FakeStages
