@@ -55,9 +55,12 @@ verify-generated: setup ## Are generated files current?
 verify: check verify-generated ## Generated files are current; lint, types, layering, quick tests pass
 
 ##@ Longer
-.PHONY: test-pipeline test-long test-trainer bench-rollback test-faults test-smollm2 test-release
+.PHONY: test-pipeline test-long test-trainer bench-scale bench-rollback test-faults test-smollm2 test-release
 bench-rollback: setup cluster-with-images ## Seconds of a rollback: in place, by a new start, by KubeRay (12 minutes)
 	$(BIN)/python -m tests.bench.rollback
+
+bench-scale: setup cluster-build ## What the operator costs with 1,000 jobs (JOBS=n for another number)
+	$(BIN)/python -m tests.bench.scale --jobs $(or $(JOBS),1000)
 
 test-faults: setup cluster-with-images ## What is killed or damaged in a rollback: docs/faults.md (an hour; ONLY=word, REST=1 what is not well yet)
 	$(BIN)/python -m tests.faults --only "$(ONLY)" $(if $(REST),--rest); code=$$?; $(BIN)/python -m tests.faults --report; exit $$code
