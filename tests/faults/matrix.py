@@ -235,10 +235,11 @@ def _wrong(layout: JobLayout, before: Status, after: Status) -> Iterator[str]:
     trusted = _whole(layout)
     for item in [*after["attempts"], after["attempt"]]:
         resume = item.get("resume")
-        if item["number"] > first and item.get("cause") == "Rollback":
+        # One that could not load what it was given did no harm.
+        if item["number"] > first and item.get("cause") == "Rollback" and _steps(layout, item["number"]):
             ref = CheckpointRef.from_json(resume) if resume else None
             if ref not in trusted:
-                yield f"attempt {item['number']} went back to {resume}, which is not confirmed and whole"
+                yield f"attempt {item['number']} trained on from {resume}, which is not confirmed and whole"
     yield from _overlaps(layout)
 
 

@@ -49,8 +49,8 @@ rollback, each at another moment. `REST=1` measures again what is missing here o
 - *steps again*: steps of the attempt that went bad that had to be trained again, which is what a rollback does. After
   damage they are more: the rollback goes to the confirmed checkpoint before.
 - *lost*: checkpoints that were confirmed and whole right after the fault, and were not any more at the end.
-- *wrong*: rollbacks that do not fit the attempts that were rolled back, an attempt that was begun twice or from a
-  checkpoint not confirmed, rows of an earlier attempt after those of a later one.
+- *wrong*: rollbacks that do not fit the attempts that were rolled back, an attempt that was begun twice or that trained
+  on from a checkpoint not confirmed, rows of an earlier attempt after those of a later one.
 
 A killed container is started again by the kubelet at once, or after a wait that doubles each time it dies within ten
 minutes: some seconds of lines in which the monitor or the operator died are such waits.

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -10,6 +11,8 @@ from ppojob_contract.protocol import CheckpointState
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase
 from ppojob_operator.domain.checkpoints import Evidence, judge_checkpoint
 from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.guardrails.episodes import Breach
+from ppojob_operator.domain.guardrails.readings import Reading
 from ppojob_operator.domain.lineage import Segment
 
 GOOD, BAD = 0.1, 0.3
@@ -99,6 +102,41 @@ def test_saving_unusable_abandoned_and_known_ones():
     assert (damaged.phase, damaged.message) == (CheckpointPhase.UNUSABLE, "data.pt is missing")
     assert judge_checkpoint(state(15), history, known).phase is CheckpointPhase.ABANDONED
     assert judge_checkpoint(state(5), history, known).phase is CheckpointPhase.CONFIRMED
+
+
+def breach(first_step: int, step: int) -> Breach:
+    return Breach(guardrail=guard(), first_step=first_step, reading=Reading(step, (), (), ()))
+
+
+@pytest.mark.parametrize(("step", "suspect"), [(13, False), (14, True), (15, True), (16, True)])
+def test_what_led_to_a_breach_is_suspect_even_where_it_was_confirmed(step, suspect):
+    """Row 15 is of the weights after step 14: of checkpoint 14."""
+    seen = evidence(rows([GOOD] * 20), breach=breach(15, 17))
+    judged = judge_checkpoint(state(step), seen, frozenset({CheckpointRef(attempt=1, step=step)}))
+    said = (CheckpointPhase.SUSPECT, "the run was bad from step 15 on") if suspect else (CheckpointPhase.CONFIRMED, "")
+    assert (judged.phase, judged.message) == said
+
+
+def test_a_breach_says_nothing_of_an_earlier_attempts_checkpoints():
+    lineage = (Segment(1, 0, 16), Segment(2, 16, math.inf))
+    seen = dataclasses.replace(evidence(rows([GOOD] * 20), lineage=lineage, breach=breach(15, 17)), attempt=2)
+    of_before = judge_checkpoint(state(15, attempt=1), seen, frozenset({CheckpointRef(attempt=1, step=15)}))
+    assert of_before.phase is CheckpointPhase.CONFIRMED
+    own = judge_checkpoint(state(17, attempt=2), seen, frozenset())
+    assert own.phase is CheckpointPhase.SUSPECT
+
+
+def test_rows_behind_a_breach_prove_nothing():
+    history = rows([GOOD] * 20)
+    assert phase(10, history, breach=breach(12, 13)) is CheckpointPhase.CONFIRMED
+    assert phase(10, history, breach=breach(12, 12)) is CheckpointPhase.COMPLETE
+
+
+def test_what_is_thought_of_it_is_told_with_its_size():
+    history = evidence(rows([GOOD] * 20), lineage=(Segment(1, 0, 10), Segment(2, 10, math.inf)))
+    abandoned = judge_checkpoint(state(15), history, frozenset())
+    assert (abandoned.size_bytes, abandoned.message) == (10, "the run went back to an earlier step")
+    assert judge_checkpoint(state(20, saving=True, problem="no manifest"), history, frozenset()).message == ""
 
 
 def test_the_window_covers_the_slowest_rollback_guardrail():

@@ -8,13 +8,23 @@ import pytest
 from tests.support.builders import NOW, raw_spec, row
 from tests.support.observations import CLUSTER, HEAD, RAY_JOB, attempt, attempt_state, observation, reached
 
+from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind, prestop_id
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState
-from ppojob_operator.api.v1alpha1.status import Intent, IntentKind, PPOJobStatus
+from ppojob_operator.api.v1alpha1.status import (
+    DataPlanStatus,
+    Intent,
+    IntentKind,
+    ParameterValue,
+    PPOJobStatus,
+    ResumePoint,
+    ResumeSource,
+)
 from ppojob_operator.domain.decisions import Begin, Decision, StartAttempt, Wait
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import MonitorView, Reach
 from ppojob_operator.domain.supervise import LOST_MONITOR, SILENT_DRIVER, supervise
+from ppojob_operator.domain.targets import UNLOADABLE
 
 SECOND = timedelta(seconds=1)
 SPEC = raw_spec(failurePolicy={"startupTimeoutSeconds": 60, "stepTimeoutSeconds": 40, "maxRestarts": 3})
@@ -179,7 +189,62 @@ def test_an_edit_needs_another_attempt_and_maybe_another_cluster():
 def test_a_job_that_was_never_seen_is_created_again():
     fields: dict[str, Any] = {"jobs": (), "now": {"job_uid": None}}
     assert look(**fields) == StartAttempt(number=1, cluster=1, head_uid=HEAD.uid, resume=None)
+    begun_from = {
+        "resume": ResumePoint(attempt=1, step=10),
+        "source": ResumeSource(path="/elsewhere/global_step_5", step=5),
+        "data": DataPlanStatus(reshuffle=2),
+    }
+    lower = ParameterValue.model_validate({"parameter": "LearningRate", "value": 1e-7, "specValue": 1e-6})
+    again = look(jobs=(), now={"job_uid": None, **begun_from}, status={"adjustments": [lower]})
+    assert again == StartAttempt(number=1, cluster=1, head_uid=HEAD.uid, adjustments=(lower,), **begun_from)
     assert look(now={"job_uid": None}) == Wait(reason="Training")
+
+
+STOPPED = outcome(ExitClass.STOPPED)
+
+
+def asked_by(command_id: str) -> dict[str, Any]:
+    return {"outcome": STOPPED, "command": Command(id=command_id, kind=CommandKind.STOP)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "said"),
+    [
+        ({"state": asked_by(prestop_id(HEAD.uid))}, "HeadLost", "the head pod of RayCluster c1 was deleted; before"),
+        ({"state": {"outcome": STOPPED}, "clusters": lost_head(deleting=True)}, "HeadLost", "the head pod of RayClust"),
+        ({"state": asked_by("stop-1"), "clusters": lost_head(deleting=True)}, "HeadLost", "the head pod of RayCluste"),
+        ({"state": asked_by(prestop_id("worker-7"))}, "WorkerLost", "a worker pod was deleted; before that the train"),
+        ({"state": asked_by("stop-1")}, "Stopped", "so"),
+        ({"state": {"outcome": STOPPED}}, "Stopped", "so"),
+        ({"state": asked_by(prestop_id(HEAD.uid)), "clusters": ()}, "ClusterLost", "RayCluster c1 is gone"),
+        ({"state": {"outcome": STOPPED}, "clusters": lost_head(uid="other")}, "HeadLost", "the head pod of job-c1 was"),
+    ],
+)
+def test_a_stop_that_the_operator_did_not_ask_for_is_a_pods_end(fields, expected, said):
+    decision = look(**fields)
+    assert begun(decision) == (RESTART, expected, expected in {"HeadLost", "ClusterLost"})
+    assert isinstance(decision, Begin)
+    assert decision.intent.message.startswith(said)
+
+
+def test_why_a_head_pod_was_lost_is_told():
+    evicted = look(clusters=lost_head(failed=True, message="evicted"))
+    assert isinstance(evicted, Begin)
+    assert evicted.intent.message == "the head pod of job-c1 was lost: evicted"
+    gone = look(clusters=lost_head(failed=True))
+    assert isinstance(gone, Begin)
+    assert gone.intent.message == "the head pod of job-c1 was lost"
+
+
+def test_a_checkpoint_that_cannot_be_loaded_is_passed_over_without_counting_as_a_restart():
+    bad = Outcome(
+        exit_class=ExitClass.STORAGE_ERROR, message="cut", step=10, unusable=CheckpointRef(attempt=1, step=10)
+    )
+    for used in (0, 99):
+        decision = look({"outcome": bad}, status={"restarts_since_progress": used, "restart_mark": 12})
+        assert begun(decision) == (RESTART, UNLOADABLE, False)
+        assert isinstance(decision, Begin)
+        assert decision.intent.message == "cut; the next attempt takes the checkpoint before"
 
 
 def test_restarts_without_progress_come_to_an_end():

@@ -136,7 +136,9 @@ def wrong(layout: JobLayout, *attempts: dict[str, Any], rollbacks: int) -> list[
 def test_what_is_wrong(layout: JobLayout) -> None:
     resume = {"attempt": 1, "step": 5}
     going = attempt(2, resume=resume)
-    untrusted = [f"attempt 2 went back to {resume}, which is not confirmed and whole"]
+    untrusted = [f"attempt 2 trained on from {resume}, which is not confirmed and whole"]
+    assert wrong(layout, attempt(1), going, rollbacks=1) == []  # it found that it could not load it
+    step_row(layout.attempt(2), 6)
     assert wrong(layout, attempt(1), going, rollbacks=1) == untrusted
     folder, _ = sealed_checkpoint(layout.attempt(1), 1, 5)
     confirm(layout, 5)
