@@ -74,6 +74,9 @@ def _combined(folder: Path, *options: str) -> Run:
         assert sample["parts"]["short"] == -max(0, sample["responseLength"] - 8) / 8
     again = [liked.score(asked(sample)) for sample in samples[:8]]
     assert all(math.isclose(a, b["parts"]["liked"], abs_tol=1e-4) for a, b in zip(again, samples, strict=False)), again
+    validated = [json.loads(line) for line in (run.layout.samples / "validation" / "step_2.jsonl").open()]
+    assert len(validated) == 32
+    assert all(set(sample["parts"]) == set(weights) for sample in validated)
     for row in run.rows():
         mine = [sample for sample in samples if sample["step"] == row.step]
         for name in weights:

@@ -71,12 +71,17 @@ class Records:
 
         def sample_and_see(*args: Any, **kwargs: Any) -> Any:
             batch, metrics = sample(*args, **kwargs)
-            if batch.partition_id == "val" and self._trainer.attempt.samples.validation:
-                self._validated.append(Batch(batch))
+            if not self._trainer.scores_later:
+                self.scored(batch)
             return batch, metrics
 
         buffer.sample = sample_and_see
         return buffer
+
+    def scored(self, batch: Any) -> None:
+        """A batch has its rewards; those of a validation are kept."""
+        if batch.partition_id == "val" and self._trainer.attempt.samples.validation:
+            self._validated.append(Batch(batch))
 
     def flush(self) -> None:
         """All samples are on the volume."""

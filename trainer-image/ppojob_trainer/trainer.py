@@ -202,7 +202,14 @@ class JobTrainer(PPOTrainerSync):
 
     def _compute_reward_colocate(self, batch: Any, metrics: dict[str, Any] | None = None) -> Any:  # noqa: ARG002
         """Verl gives a reward model nothing but the conversation, and keeps nothing of it but the score."""
-        return colocated.score(batch, self.tokenizer.pad_token_id, self.reward_loop_manager.compute_rm_score)
+        batch = colocated.score(batch, self.tokenizer.pad_token_id, self.reward_loop_manager.compute_rm_score)
+        self.records.scored(batch)
+        return batch
+
+    @property
+    def scores_later(self) -> bool:
+        """A reward model on the policy's devices scores when generation has ended."""
+        return self.reward_loop_manager.reward_loop_worker_handles is None
 
     def _validate(self) -> dict[str, float]:
         metrics: dict[str, float] = super()._validate()

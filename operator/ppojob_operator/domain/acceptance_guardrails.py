@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ppojob_contract.data_plan import DataOrder
 from ppojob_contract.figures import FIGURES, Need
+from ppojob_contract.journal import REWARD_TERM
 from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.guardrails import Condition, Guardrail, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import RuleType
@@ -183,6 +184,9 @@ def _figure(spec: PPOJobSpec, condition: Condition, path: str) -> Iterator[Probl
 
 
 def _metric(spec: PPOJobSpec, metric: str, path: str) -> Iterator[Problem]:
+    terms = [term.name for term in spec.reward.terms]
+    if metric.startswith(REWARD_TERM) and metric.removeprefix(REWARD_TERM) not in terms:
+        yield Problem(field=path, message=f"no reward term is called so; there are {', '.join(terms)}")
     if "/" in metric:
         return  # one of verl's own keys; whether it exists shows when the run logs it
     figure = FIGURES.get(metric)

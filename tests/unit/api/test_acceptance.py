@@ -78,6 +78,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"model": {"actor": {"path": "/m"}, "critic": {"path": "Qwen/Q"}}}, "spec.model.critic.path", "HF_HUB_OFFLINE"),
     # guardrails
     ({"guardrails": [raw_guardrail(conditions=[{"metric": "kl"}])]}, CONDITION, "no threshold"),
+    (
+        {"guardrails": guardrails("reward_term/digit")},
+        f"{CONDITION}.metric",
+        "no reward term is called so; there are digits",
+    ),
     ({"guardrails": [{"name": "kl"}]}, "spec.guardrails[kl]", "preset, or conditions"),
     ({"guardrails": [raw_guardrail(failing={"count": 1, "of": 2})]}, "spec.guardrails[kl].failing", "not both"),
     (

@@ -60,7 +60,7 @@ class HFServer:
         with torch.no_grad():
             for name, value in weights:
                 own[name].copy_(torch.tensor(value))
-        self.version = version
+        self.version = self.version if version is None else version  # verl names none after a validation
 
     async def generate(
         self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **_: Any
