@@ -14,6 +14,7 @@ REST = (
     *("killed_at_each_point", "refused_and_failed", "revoked", "adaptive_hot"),
     *("reward_two_processes", "reward_lora", "reward_stopped", "reward_refused"),
     *("evaluate_identical", "evaluate_killed", "evaluate_refused"),
+    *("from_a_hub", "exported_lora"),
 )
 """All but `full_disk`, which mounts."""
 
@@ -40,6 +41,11 @@ def test_reward_model(empty: tuple[Kube, str]) -> None:
 def test_evaluation(empty: tuple[Kube, str]) -> None:
     """By a reward model, and by an endpoint."""
     print(checks.run(*empty, ("evaluate_by_reward_model", "evaluate_by_endpoint"), seconds=600))
+
+
+def test_data_and_export(empty: tuple[Kube, str]) -> None:
+    """verl trains on what was prepared; what is exported is the live actor, bit by bit."""
+    print(checks.run(*empty, ("prepared", "exported"), seconds=600))
 
 
 @pytest.mark.slow

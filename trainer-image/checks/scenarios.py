@@ -14,6 +14,7 @@ from pathlib import Path
 
 import evaluate
 import hot
+import pipeline
 import psutil  # type: ignore[import-untyped]
 import reward
 import reward_terms
@@ -249,6 +250,7 @@ SCENARIOS = {
         left_out_hot,
         full_disk,
         *hot.SCENARIOS,
+        *pipeline.SCENARIOS,
         *reward.SCENARIOS,
         *evaluate.SCENARIOS,
         *reward_terms.SCENARIOS,

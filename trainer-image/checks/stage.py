@@ -31,6 +31,7 @@ class StageRun:
         *,
         devices: int = 1,
         environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> None:
         config = StageConfig(
             namespace="checks",
@@ -51,7 +52,7 @@ class StageRun:
         command = [sys.executable, "-m", "ppojob_trainer.stages.runner"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **(environment or {}), **told}
+                command, stdout=log, stderr=log, cwd=cwd, env={**os.environ, **(environment or {}), **told}
             )
 
     def kill(self) -> None:

@@ -49,6 +49,7 @@ def _cpu() -> dict[str, Any]:
     return {
         "data.dataloader_num_workers": 0,
         f"{_ACTOR}.use_torch_compile": False,
+        "actor_rollout_ref.model.lora.merge": True,  # hf_cpu takes whole weights only
         f"{_ROLLOUT}.name": "hf_cpu",
         f"{_ROLLOUT}.dtype": "float32",
         f"{_ROLLOUT}.free_cache_engine": False,
