@@ -1,4 +1,4 @@
-"""`ppojob-stop [SECONDS]`: a pod's preStop hook. Asks the running attempt to stop and waits for its outcome.
+"""`ppojob-stop [SECONDS]`: a pod's preStop hook. Asks the running attempt or stage to stop and waits for its outcome.
 
 Then it waits until the container's first process can be told to end. The kernel drops a signal for PID 1 that has no
 handler, and `ray start` has none in its first seconds (Ray's `_private/node.py` installs it): a pod deleted then would
@@ -19,11 +19,16 @@ from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import AttemptLayout, JobLayout
 from ppojob_contract.mailbox import Command, CommandKind, prestop_id
 from ppojob_contract.protocol import LockState
+from ppojob_contract.stages import StageRunLayout
 from ppojob_trainer import locks
 from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.run_files import RunFiles
 from ppojob_trainer.succession import newest_driven
 
 DEFAULT_SECONDS = 120.0
+
+DEAD_STAGE_SECONDS = 300.0
+"""Without a sign of life from a stage; a long load shows none."""
 
 HANDLER_SECONDS = 60.0
 """How long Ray may take to its handler: 2 s on an idle machine, more where its files are read for the first time."""
@@ -53,10 +58,10 @@ def stop(
     lock_files: tuple[Path, ...] = (Path(names.DRIVER_LOCK), Path(names.RUNNER_LOCK)),
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Stops the newest attempt, if it runs; what came of it, for the log."""
+    """Stops the newest attempt or stage, if it runs; what came of it, for the log."""
     layout = running(job)
     if layout is None:
-        return "no attempt is running"
+        return stop_stage(job, seconds, lock_files, sleep)
     if _dead_here(lock_files):
         return f"{_name(layout)} has no driver here"
     command = Command(id=prestop_id(pod_uid), kind=CommandKind.STOP)
@@ -73,6 +78,23 @@ def stop(
             return f"{_name(layout)}'s driver has gone without an outcome"
         sleep(0.5)
     return f"{_name(layout)} has not ended within {seconds:g} s"
+
+
+def stop_stage(job: JobLayout, seconds: float, lock_files: tuple[Path, ...], sleep: Callable[[float], None]) -> str:
+    """Stops the stage that was begun last, if it shows life."""
+    begun = sorted(job.root.glob("stages/*/*/runs/*/started"), key=lambda path: path.stat().st_mtime)
+    files = RunFiles(StageRunLayout(begun[-1].parent)) if begun else None
+    if files is None or files.outcome() or files.silence_seconds() > DEAD_STAGE_SECONDS or _dead_here(lock_files):
+        return "no attempt is running"
+    files.stop_request.touch()
+    deadline = time.monotonic() + seconds
+    while not files.outcome():
+        if time.monotonic() >= deadline:
+            return f"the stage has not ended within {seconds:g} s"
+        if _dead_here(lock_files):
+            return "the stage's driver has gone without an outcome"
+        sleep(0.5)
+    return "the stage has ended"
 
 
 def wait_for_handler(

@@ -1,5 +1,6 @@
 """The preStop hook: the attempt is asked to stop, and the first process can be told to end."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,8 +13,10 @@ from ppojob_contract.durable import write_json_once
 from ppojob_contract.layout import JobLayout
 from ppojob_contract.mailbox import Command, CommandKind
 from ppojob_contract.outcomes import ExitClass, Outcome
+from ppojob_contract.stages import Stage, StageLayout, StageRunLayout
 from ppojob_trainer import stop as stop_module
 from ppojob_trainer.attempt_files import AttemptFiles
+from ppojob_trainer.run_files import RunFiles
 from ppojob_trainer.stop import stop, wait_for_handler
 
 
@@ -76,6 +79,42 @@ def test_a_worker_pod_waits_for_the_driver_that_is_elsewhere(tmp_path: Path) -> 
 
 def test_prestop_without_attempts(tmp_path: Path) -> None:
     assert stop(JobLayout(tmp_path), "pod-1", 60.0, ()) == "no attempt is running"
+
+
+def begun_stage(root: Path, key: str, at: float) -> RunFiles[StageRunLayout]:
+    files = RunFiles(StageLayout.of(root, Stage.REWARD, key).run(1))
+    files.begin({})
+    os.utime(files.layout.started, (at, at))
+    files.beat()
+    return files
+
+
+def test_prestop_stops_the_stage_that_runs(tmp_path: Path) -> None:
+    killed, running = begun_stage(tmp_path, "aaa", 1000.0), begun_stage(tmp_path, "bbb", 2000.0)
+
+    def program(_: float) -> None:
+        assert running.stop_requested()
+        running.finish(Outcome(exit_class=ExitClass.STOPPED, message="m", step=0))
+
+    assert stop(JobLayout(tmp_path), "pod-1", 5.0, (), program) == "the stage has ended"
+    assert not killed.stop_requested()
+    assert stop(JobLayout(tmp_path), "pod-1", 5.0, (), program) == "no attempt is running"
+
+
+def test_prestop_does_not_wait_for_a_dead_stage(tmp_path: Path) -> None:
+    stage = begun_stage(tmp_path, "aaa", 1000.0)
+    lock = tmp_path / "driver.lock"
+    lock.touch()
+    assert stop(JobLayout(tmp_path), "pod-1", 60.0, (lock,)) == "no attempt is running"
+    os.utime(stage.layout.heartbeat, (1000.0, 1000.0))
+    assert stop(JobLayout(tmp_path), "pod-1", 60.0, ()) == "no attempt is running"
+    assert not stage.stop_requested()
+
+
+def test_prestop_gives_a_stage_so_much_time_and_no_more(tmp_path: Path) -> None:
+    stage = begun_stage(tmp_path, "aaa", 1000.0)
+    assert stop(JobLayout(tmp_path), "pod-1", 0.0, ()) == "the stage has not ended within 0 s"
+    assert stage.stop_requested()
 
 
 def _caught(*numbers: signal.Signals) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 from ppojob_contract import metrics as m
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, Verdict
 from ppojob_operator.codegen.monitoring import queries as q
+from ppojob_operator.codegen.monitoring.job_stages import STAGES
 from ppojob_operator.codegen.monitoring.panels import OF_JOB, Dashboard, Look, Mark, Panel, Query, Row
 from ppojob_operator.codegen.monitoring.promql import by_job, series
 from ppojob_operator.job_series import VERDICT_VALUES
@@ -12,10 +13,6 @@ from ppojob_operator.job_series import VERDICT_VALUES
 
 def _told(metric: m.Metric, *labels: str, **equal: str) -> str:
     return by_job(series(metric, *OF_JOB, **equal), *labels)
-
-
-def _stage(stage: str, keys: str) -> str:
-    return by_job(series(m.STAGE_FIGURE, *OF_JOB, f'key=~"{keys}"', stage=stage), "key")
 
 
 def _figures(**legends: str) -> tuple[Query, ...]:
@@ -229,27 +226,6 @@ _TIME = Row(
     ),
 )
 
-_STAGES = Row(
-    "Stages beside training",
-    (
-        Panel(
-            title="Reward model in training",
-            good="Loss falls below 0.69, accuracy rises above 0.5, and validation follows.",
-            queries=(Query(_stage("Reward", "loss|accuracy|margin|validationAccuracy|validationLoss"), "{{key}}"),),
-            width=12,
-        ),
-        Panel(
-            title="Win rate against the baseline",
-            good="The lower end of the interval is above a half.",
-            queries=(Query(_stage("Evaluate", "winRate|winRateLow|winRateHigh"), "{{key}}"),),
-            unit="percentunit",
-            width=12,
-            low=0,
-            high=1,
-        ),
-    ),
-)
-
 _SAFETY = Row(
     "Guardrails and checkpoints",
     (
@@ -311,7 +287,7 @@ JOB: Final = Dashboard(
     uid="ppojob-job",
     title="PPOJob",
     about="One run: policy, reward, optimization, time, checkpoints. Rollbacks and restarts are marked.",
-    rows=(_NOW, _POLICY, _OPTIMIZATION, _GENERATION, _TIME, _SAFETY, _STAGES),
+    rows=(_NOW, _POLICY, _OPTIMIZATION, _GENERATION, _TIME, _SAFETY, STAGES),
     marks=(
         Mark("Rollbacks", f"{q.growth(m.JOB_ROLLBACKS, '1m', *OF_JOB)} > 0", "red"),
         Mark("Restarts", f"{q.growth(m.JOB_RESTARTS, '1m', *OF_JOB)} > 0", "orange"),
