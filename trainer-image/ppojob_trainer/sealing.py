@@ -11,7 +11,7 @@ from ppojob_contract.durable import read_json, sync_directory, write_json
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.outcomes import ExitClass
 from ppojob_trainer.classification import classify
-from ppojob_trainer.errors import AttemptError, CheckpointError
+from ppojob_trainer.errors import AttemptError, CheckpointError, Stopped
 
 
 def seal(
@@ -65,7 +65,7 @@ def loading(folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         exit_class, message = classify(error)
-        if isinstance(error, AttemptError) or exit_class not in {ExitClass.STORAGE_ERROR, ExitClass.UNKNOWN}:
+        if isinstance(error, AttemptError | Stopped) or exit_class not in {ExitClass.STORAGE_ERROR, ExitClass.UNKNOWN}:
             raise
         raise _unusable(folder, f"cannot be loaded: {message}") from error
 

@@ -9,7 +9,7 @@ from ppojob_contract.layout import JobLayout
 from ppojob_contract.manifest import CHECKSUM_LIMIT_BYTES
 from ppojob_trainer import sealing
 from ppojob_trainer.classification import unloadable
-from ppojob_trainer.errors import CheckpointError, ConfigError, StorageError
+from ppojob_trainer.errors import CheckpointError, ConfigError, Stopped, StorageError
 
 
 @pytest.fixture
@@ -80,7 +80,8 @@ def test_what_fails_while_loading_is_the_checkpoints_fault(folder: Path, error: 
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("CUDA out of memory"), RuntimeError("NCCL error in"), ConfigError("2 devices, not 1")]
+    "error",
+    [RuntimeError("CUDA out of memory"), RuntimeError("NCCL error in"), ConfigError("2 devices"), Stopped("asked to")],
 )
 def test_what_has_another_cause_is_not(folder: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as caught, sealing.loading(folder):
