@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from run import Run
+from run import START_SECONDS, Run
 from stage import TOY, StageRun
 
 from ppojob_contract.layout import JobLayout
@@ -94,7 +94,9 @@ def from_a_hub(folder: Path) -> None:
 def _checkpoint(root: Path, overrides: dict[str, Any], *options: str) -> Path:
     """Of two devices, after two steps that move the weights."""
     more = ("--steps", "2", "--save", "2", "--devices", "2", "--lr", "1e-2", "--algorithm", "grpo", "--samples", "2")
-    Run(root, 1, *more, *options, "--overrides", json.dumps(_SMALLER | overrides)).expect(0, "Succeeded")
+    trained = Run(root, 1, *more, *options, "--overrides", json.dumps(_SMALLER | overrides))
+    trained.process.wait(START_SECONDS)  # two devices of a slow machine take longer than a run's end does
+    trained.expect(0, "Succeeded")
     return JobLayout(root).attempt(1).checkpoint(2)
 
 
