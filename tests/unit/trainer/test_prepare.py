@@ -77,7 +77,6 @@ def test_gsm8k(tmp_path: Path) -> None:
     (made,) = everything(tmp_path, row, recipe="GSM8K").prompts()
     assert messages(made) == [("user", f"How much? {GSM8K_INSTRUCTION}")]
     assert made["reward_model"] == {"style": "rule", "ground_truth": "1400"}
-    assert made["ability"] == "math"
     assert "no result behind '####'" in fails(
         tmp_path, settings(source(write(tmp_path / "bad.jsonl", {**row, "answer": "1400"}), "GSM8K"))
     )
@@ -90,7 +89,6 @@ def test_hh_rlhf_gives_prompts_and_pairs(tmp_path: Path) -> None:
     assert messages(prompt) == messages(pair) == asked
     assert (pair["chosen"], pair["rejected"]) == ("A mile.", "Go.")
     assert prompt["reward_model"] == {"style": "model", "ground_truth": ""}
-    assert made.report["abilities"] == {"alignment": 1}
     assert (made.report["trainRows"], made.report["pairsTrain"], made.report["rowsOut"]) == (1, 1, 1)
 
 
@@ -181,7 +179,7 @@ def test_a_user_s_function(tmp_path: Path) -> None:
     made = prepare(tmp_path, settings(by_function(tmp_path, [0, 1, 2]), validationFraction=0))
     assert [row["prompt"][0]["content"] for row in made.prompts()] == ["one", "two", "zwei"]
     assert made.prompts()[0]["reward_model"]["ground_truth"] == "1"
-    assert made.report["abilities"] == {"counting": 1, "": 2}
+    assert made.report["abilities"] == {"counting": 1, "rows": 2}
     counted = made.report["sources"]["rows"]
     assert (counted["rowsIn"], counted["rowsOut"], counted["rowsLeftOutByFunction"]) == (3, 2, 1)
     pairs = prepare(tmp_path, settings(by_function(tmp_path, [9], "pair", use="Pairs"), validationFraction=0))
@@ -314,7 +312,7 @@ def test_several_sources_and_files(tmp_path: Path) -> None:
     )
     made = prepare(tmp_path, settings(*sources))
     assert Counter(row["data_source"] for row in made.prompts()) == {"text": 70, "table": 30}
-    assert made.report["abilities"] == {"": 70, "x": 30}
+    assert made.report["abilities"] == {"text": 70, "x": 30}
     assert [(item["source"], item["rows"]) for item in made.report["inputs"]] == [
         ("text", 50),
         ("text", 20),
@@ -368,7 +366,7 @@ def test_settings_as_they_are_rendered() -> None:
         (Recipe.HHRLHF, Use.BOTH),
         (Recipe.PAIRS, Use.PAIRS),
     ]
-    assert (plain.max_bad_rows, plain.validation_max_rows, plain.revision) == (0, None, "")
+    assert (plain.max_bad_rows, plain.validation_max_rows) == (0, None)
 
 
 MEASURE = """

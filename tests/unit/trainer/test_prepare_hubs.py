@@ -27,8 +27,8 @@ class Hub:
         self.error: Exception | None = None
         self.breaks_after: int | None = None
 
-    def load_dataset(self, path: str, *, split: str, revision: str | None, streaming: bool) -> Iterator[dict[str, Any]]:
-        self.asked.append((path, split, revision, streaming))
+    def load_dataset(self, path: str, *, split: str, streaming: bool) -> Iterator[dict[str, Any]]:
+        self.asked.append((path, split, streaming))
         if self.error is not None:
             raise self.error
         return self._read()
@@ -53,9 +53,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 
 def test_rows_of_a_hub(tmp_path: Path, hub: Hub) -> None:
-    made = prepare(tmp_path, settings(source("org/questions", split="test"), revision="abc"))
+    made = prepare(tmp_path, settings(source("org/questions", split="test")))
     assert len(made.prompts()) == 40
-    assert hub.asked == [("org/questions", "test", "abc", True)]
+    assert hub.asked == [("org/questions", "test", True)]
     assert {row["extra_info"]["source"] for row in made.prompts()} == {"org/questions"}
     (told,) = made.report["inputs"]
     assert told == {
@@ -64,7 +64,6 @@ def test_rows_of_a_hub(tmp_path: Path, hub: Hub) -> None:
         "rows": 40,
         "hub": "HuggingFace",
         "split": "test",
-        "revision": "abc",
     }
 
 
@@ -123,17 +122,17 @@ def test_model_scope_s_files_are_read_from_where_it_put_them(
 ) -> None:
     asked = []
 
-    def dataset_snapshot_download(name: str, **options: str) -> str:
-        asked.append((name, options))
+    def dataset_snapshot_download(name: str) -> str:
+        asked.append(name)
         return str(tmp_path)
 
     for name in ("modelscope", "modelscope.hub", "modelscope.hub.snapshot_download"):
         module = ModuleType(name)
         module.dataset_snapshot_download = dataset_snapshot_download  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, name, module)
-    made = prepare(tmp_path, settings(source("org/questions", hub="ModelScope"), revision="v1"))
+    made = prepare(tmp_path, settings(source("org/questions", hub="ModelScope")))
     assert made.outcome.exit_class is ExitClass.SUCCEEDED
-    assert asked == [("org/questions", {"revision": "v1"})]
+    assert asked == ["org/questions"]
     assert hub.asked[0][0] == str(tmp_path)
 
 

@@ -13,13 +13,11 @@ from ppojob_trainer.stages.prepare.settings import Hub, Source
 _ELSE = "or put the files on the claim and name their paths"
 
 
-def read(source: Source, name: str, revision: str) -> Iterator[Raw]:
+def read(source: Source, name: str) -> Iterator[Raw]:
     """Raises ConfigError, DataError or CommunicationError, by who can help."""
     try:
-        where = name
-        if source.hub is Hub.MODEL_SCOPE:
-            where, revision = _from_model_scope(name, revision), ""
-        for number, value in enumerate(_stream(where, name, source.split, revision), 1):
+        where = name if source.hub is Hub.HUGGING_FACE else _from_model_scope(name)
+        for number, value in enumerate(_stream(where, name, source.split), 1):
             yield Raw(name, number, value)
     except (ConfigError, DataError):
         raise
@@ -29,7 +27,7 @@ def read(source: Source, name: str, revision: str) -> Iterator[Raw]:
         ) from error
 
 
-def _stream(where: str, name: str, split: str, revision: str) -> Iterator[Mapping[str, Any]]:
+def _stream(where: str, name: str, split: str) -> Iterator[Mapping[str, Any]]:
     try:
         import datasets  # noqa: PLC0415 - takes seconds
         from datasets.exceptions import DatasetNotFoundError  # noqa: PLC0415
@@ -41,9 +39,7 @@ def _stream(where: str, name: str, split: str, revision: str) -> Iterator[Mappin
             f"reaches the hub, {_ELSE}"
         )
     try:
-        rows: Iterator[Mapping[str, Any]] = iter(
-            datasets.load_dataset(where, split=split, revision=revision or None, streaming=True)
-        )
+        rows: Iterator[Mapping[str, Any]] = iter(datasets.load_dataset(where, split=split, streaming=True))
     except DatasetNotFoundError as error:
         raise DataError(f"{name} is not in the hub, or may not be read without HF_TOKEN: {error}") from error
     except ValueError as error:
@@ -51,12 +47,12 @@ def _stream(where: str, name: str, split: str, revision: str) -> Iterator[Mappin
     return rows
 
 
-def _from_model_scope(name: str, revision: str) -> str:
+def _from_model_scope(name: str) -> str:
     try:
         from modelscope.hub.snapshot_download import dataset_snapshot_download  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             f"{name}: the package modelscope is missing in the trainer's image; add it, {_ELSE}"
         ) from error
-    folder: str = dataset_snapshot_download(name, **({"revision": revision} if revision else {}))
+    folder: str = dataset_snapshot_download(name)
     return folder

@@ -21,9 +21,9 @@ def is_local(name: str) -> bool:
     return name.startswith("/")
 
 
-def rows(source: Source, name: str, revision: str) -> Iterator[Raw | Bad]:
+def rows(source: Source, name: str) -> Iterator[Raw | Bad]:
     """Of one of the source's files or data sets. Raises DataError for one that cannot be read or has no rows."""
-    found = _local(Path(name)) if is_local(name) else hubs.read(source, _hub_name(name), revision)
+    found = _local(Path(name)) if is_local(name) else hubs.read(source, _hub_name(name))
     empty = True
     for raw in found:
         empty = False

@@ -77,7 +77,7 @@ class Preparation:
         left = source.max_rows
         for name in source.files:
             read = 0
-            for raw in islice(inputs.rows(source, name, self._settings.revision), left):
+            for raw in islice(inputs.rows(source, name), left):
                 read += 1
                 yield raw
             self._files.append(self._file(source, name, read))
@@ -89,7 +89,7 @@ class Preparation:
     def _file(self, source: Source, name: str, rows: int) -> dict[str, Any]:
         facts: dict[str, Any] = {"source": source.name, "file": name, "rows": rows}
         if not inputs.is_local(name):
-            return facts | {"hub": source.hub.value, "split": source.split, "revision": self._settings.revision}
+            return facts | {"hub": source.hub.value, "split": source.split}
         self._context.beat()
         return facts | {"bytes": Path(name).stat().st_size, "sha256": sha256(Path(name))}
 
@@ -131,7 +131,7 @@ class Preparation:
     def _write(self, source: Source, tally: OfSource, raw: Raw, made: Made) -> bool:
         seed = self._settings.seed
         for prompt in made.prompts if source.prompts else ():
-            ability = source.ability or prompt.ability or ""
+            ability = source.ability or prompt.ability or source.name
             row = {
                 "data_source": source.name,
                 "prompt": prompt.messages,

@@ -42,7 +42,7 @@ def gsm8k(row: Mapping[str, Any]) -> Made:
     if not mark or not result:
         raise RowError("column 'answer' has no result behind '####'")
     asked: list[Message] = [{"role": "user", "content": f"{question} {GSM8K_INSTRUCTION}"}]
-    return Made(prompts=(Prompt(messages=asked, ground_truth=result, ability="math"),))
+    return Made(prompts=(Prompt(messages=asked, ground_truth=result),))
 
 
 def hh_rlhf(row: Mapping[str, Any]) -> Made:
@@ -51,7 +51,7 @@ def hh_rlhf(row: Mapping[str, Any]) -> Made:
     same, rejected = _dialogue(text(row, "rejected"), "rejected")
     if before != same:
         raise RowError("chosen and rejected differ before the last answer: they are answers to different dialogues")
-    return _preference(before, chosen, rejected, ability="alignment")
+    return _preference(before, chosen, rejected)
 
 
 def prompts(row: Mapping[str, Any], prompt_column: str, answer_column: str) -> Made:
@@ -77,11 +77,11 @@ def answer(row: Mapping[str, Any], column: str, asked: Sequence[Message]) -> str
     return said[-1]["content"]
 
 
-def _preference(asked: Sequence[Message], chosen: str, rejected: str, ability: str | None = None) -> Made:
+def _preference(asked: Sequence[Message], chosen: str, rejected: str) -> Made:
     if chosen == rejected:
         raise RowError("chosen and rejected are the same: nothing is preferred")
     return Made(
-        prompts=(Prompt(messages=asked, style="model", ability=ability),),
+        prompts=(Prompt(messages=asked, style="model"),),
         pairs=(Pair(messages=asked, chosen=chosen, rejected=rejected),),
     )
 

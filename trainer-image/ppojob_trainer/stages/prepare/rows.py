@@ -41,6 +41,7 @@ class Prompt:
     ground_truth: str = ""
     style: str = "rule"
     ability: str | None = None
+    """By a user's function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,8 +93,6 @@ class PrepareSettings:
     tokenizer: str
     trust_remote_code: bool
     max_bad_rows: int
-    revision: str
-    """Of hub data sets; empty for the newest."""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
@@ -108,5 +106,4 @@ class PrepareSettings:
             tokenizer=value["tokenizer"],
             trust_remote_code=bool(value.get("trustRemoteCode", False)),
             max_bad_rows=int(value.get("maxBadRows", 0)),
-            revision=value.get("revision") or "",
         )
