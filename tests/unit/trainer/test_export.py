@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.unit.trainer.preparing import key_of
 
 from ppojob_contract import manifest as manifests
 from ppojob_contract.durable import read_json
 from ppojob_contract.manifest import Manifest
 from ppojob_contract.outcomes import ExitClass, Outcome
-from ppojob_contract.stages import Stage, StageConfig, StageLayout, stage_key
+from ppojob_contract.stages import Stage, StageConfig, StageLayout
 from ppojob_trainer.stages import runner
 from ppojob_trainer.stages.context import StageContext
 from ppojob_trainer.stages.export import card, placing, program
@@ -52,7 +53,7 @@ def export(
     root: Path, values: Mapping[str, Any], writes: Callable[..., Any] = write, *, uid: str = "u"
 ) -> tuple[StageLayout, Outcome]:
     """The next run of these settings."""
-    layout = StageLayout.of(root / uid, Stage.EXPORT, stage_key(values))
+    layout = StageLayout.of(root / uid, Stage.EXPORT, key_of(values))
     config = StageConfig(
         namespace="research",
         name="sums",
@@ -60,7 +61,7 @@ def export(
         root=str(root / uid),
         stage=Stage.EXPORT,
         run=max(layout.runs(), default=0) + 1,
-        key=stage_key(values),
+        key=key_of(values),
         settings=values,
     )
 
@@ -120,7 +121,7 @@ def test_what_is_there_already_is_taken(tmp_path: Path, target: Path) -> None:
 
 def test_leftovers_of_a_killed_run_do_not_hinder(tmp_path: Path, target: Path) -> None:
     values = settings(target=str(target))
-    beside = target.with_name(f".sums.{stage_key(values)}-0001")
+    beside = target.with_name(f".sums.{key_of(values)}-0001")
     beside.mkdir(parents=True)
     (beside / "half").write_text("x")
     _, outcome = export(tmp_path, values)
