@@ -11,6 +11,7 @@ from tests.support.world import World
 
 from ppojob_contract.stages import Stage
 from ppojob_trainer.stages.evaluate.settings import EvaluateSettings
+from ppojob_trainer.stages.export.settings import ExportSettings
 from ppojob_trainer.stages.prepare.settings import PrepareSettings
 from ppojob_trainer.stages.reward.settings import RewardSettings
 
@@ -18,6 +19,7 @@ READERS: dict[Stage, Any] = {
     Stage.PREPARE: PrepareSettings,
     Stage.REWARD: RewardSettings,
     Stage.EVALUATE: EvaluateSettings,
+    Stage.EXPORT: ExportSettings,
 }
 
 SOURCES = [
@@ -63,5 +65,4 @@ async def test_every_stage_reads_what_it_is_told(judge: dict[str, Any], baseline
     assert world.status["phase"] == "Succeeded"
     assert [run.config.stage for run in world.stages.runs] == list(Stage)
     for run in world.stages.runs:
-        if run.config.stage in READERS:
-            READERS[run.config.stage].from_json(run.config.settings)
+        READERS[run.config.stage].from_json(run.config.settings)
