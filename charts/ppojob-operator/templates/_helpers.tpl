@@ -81,9 +81,10 @@ table, and a test compares the two.
 */}}
 {{- define "ppojob-operator.rules" -}}
 # The jobs: watched by controller/handlers, read by adapters/kubernetes/cluster, deleted when their time to live is over.
+# A trial is a job of its own, created by controller/act.
 - apiGroups: [rlhf.dev]
   resources: [ppojobs]
-  verbs: [get, list, watch, delete]
+  verbs: [get, list, watch, create, delete]
 # adapters/kubernetes/cluster.write_status: the only place where anything of a job is written.
 - apiGroups: [rlhf.dev]
   resources: [ppojobs/status]
