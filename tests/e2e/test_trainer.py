@@ -13,7 +13,7 @@ REST = (
     *("refused", "stop_and_resume", "sigterm", "deaths", "adaptive", "weights_only"),
     *("killed_at_each_point", "refused_and_failed", "revoked", "adaptive_hot"),
     *("reward_two_processes", "reward_lora", "reward_stopped", "reward_refused"),
-    *("evaluate_identical", "evaluate_killed", "evaluate_refused"),
+    *("evaluate_identical", "evaluate_killed", "evaluate_checkpoint", "evaluate_refused"),
     *("from_a_hub", "exported_lora"),
 )
 """All but `full_disk`, which mounts."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import reward
 import torch
-from run import wait_until
+from run import Run, wait_until
 from stage import PATIENCE_SECONDS, TOY, StageRun
 from transformers import AutoModelForCausalLM
 
@@ -98,6 +98,20 @@ def evaluate_by_endpoint(folder: Path) -> None:
     report = read_json(run.layout.output / "report.json")
     assert report
     assert all(len(item["candidate"]) == 2 for item in report["questions"])
+
+
+def evaluate_checkpoint(folder: Path) -> None:
+    """What real verl has saved, against what it began from."""
+    training = Run(folder / "training", 1, "--steps", "2", "--save", "2", "--lr", "1e-2")
+    training.process.wait(PATIENCE_SECONDS)
+    training.expect(0, "Succeeded")
+    told = settings(candidate={"checkpoint": str(training.layout.checkpoint(2))})
+    run = StageRun(folder, 1, Stage.EVALUATE, told)
+    figures = run.result().figures
+    assert figures["prompts"] == 24
+    report = read_json(run.layout.output / "report.json")
+    assert report
+    assert any(item["candidate"] != item["baseline"] for item in report["questions"]), "trained, so it differs"
 
 
 def evaluate_refused(folder: Path) -> None:
@@ -202,4 +216,11 @@ def _judge() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-SCENARIOS = (evaluate_identical, evaluate_by_reward_model, evaluate_killed, evaluate_by_endpoint, evaluate_refused)
+SCENARIOS = (
+    evaluate_identical,
+    evaluate_by_reward_model,
+    evaluate_killed,
+    evaluate_by_endpoint,
+    evaluate_checkpoint,
+    evaluate_refused,
+)
