@@ -15,6 +15,7 @@ REST = (
     *("reward_two_processes", "reward_lora", "reward_stopped", "reward_refused"),
     *("evaluate_identical", "evaluate_killed", "evaluate_checkpoint", "evaluate_refused"),
     *("from_a_hub", "exported_lora"),
+    *("combined", "combined_later", "function_hangs", "terms_refused"),
 )
 """All but `full_disk`, which mounts."""
 
@@ -33,16 +34,19 @@ def test_hot_rollback(empty: tuple[Kube, str]) -> None:
     print(checks.run(*empty, ("hot_equals_cold",), seconds=600))
 
 
+@pytest.mark.slow
 def test_reward_model(empty: tuple[Kube, str]) -> None:
     """Trained, killed in the middle, gone on with."""
     print(checks.run(*empty, ("reward_published", "reward_killed"), seconds=600))
 
 
+@pytest.mark.slow
 def test_evaluation(empty: tuple[Kube, str]) -> None:
     """By a reward model, and by an endpoint."""
     print(checks.run(*empty, ("evaluate_by_reward_model", "evaluate_by_endpoint"), seconds=600))
 
 
+@pytest.mark.slow
 def test_data_and_export(empty: tuple[Kube, str]) -> None:
     """verl trains on what was prepared; what is exported is the live actor, bit by bit."""
     print(checks.run(*empty, ("prepared", "exported"), seconds=600))
@@ -50,5 +54,5 @@ def test_data_and_export(empty: tuple[Kube, str]) -> None:
 
 @pytest.mark.slow
 def test_trainer(empty: tuple[Kube, str]) -> None:
-    """Everything else, some fifteen minutes."""
-    print(checks.run(*empty, REST, seconds=2400))
+    """Everything else, some twenty-five minutes."""
+    print(checks.run(*empty, REST, seconds=3600))

@@ -101,7 +101,7 @@ def function_hangs(folder: Path) -> None:
     assert [row.message for row in failures(run)] == ["own: TimeoutError: no answer within 1 s; its process was ended"]
 
 
-def reward_refused(folder: Path) -> None:
+def terms_refused(folder: Path) -> None:
     """What cannot work ends before any actor is made, with its own words."""
     run = start(folder / "function", [function(folder, ALWAYS)])
     said = run.expect(1, "ConfigError").message
@@ -146,4 +146,4 @@ def reward_model(folder: Path) -> Path:
     return folder
 
 
-SCENARIOS = (combined, combined_later, function_hangs, reward_refused)
+SCENARIOS = (combined, combined_later, function_hangs, terms_refused)
