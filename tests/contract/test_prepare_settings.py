@@ -8,13 +8,13 @@ import pytest
 from tests.support.builders import spec
 from tests.support.examples import NAMES, accepted
 
-from ppojob_operator.api.v1alpha1 import preparation
+from ppojob_contract.preparation import Hub, Use
 from ppojob_operator.api.v1alpha1.evaluation import ExportFormat, ExportType
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.pipeline import after
 from ppojob_operator.domain.pipeline.settings import prepare_work
 from ppojob_trainer.stages.export.settings import DType, Format
-from ppojob_trainer.stages.prepare.settings import Hub, PrepareSettings, Recipe, Source, Use
+from ppojob_trainer.stages.prepare.settings import PrepareSettings, Source
 
 READ_BY_NOBODY = {"revision"}
 """Only there to make another key."""
@@ -52,13 +52,7 @@ def test_examples_are_understood(name: str) -> None:
 
 
 def test_all_words_are_known() -> None:
-    for asked, known in (
-        (preparation.Recipe, Recipe),
-        (preparation.Use, Use),
-        (preparation.Hub, Hub),
-        (ExportFormat, Format),
-    ):
-        assert {item.value for item in asked} == {item.value for item in known}
+    assert {item.value for item in ExportFormat} == {item.value for item in Format}
     assert {after._TYPES[item.value] for item in ExportType} <= {item.value for item in DType}
 
 

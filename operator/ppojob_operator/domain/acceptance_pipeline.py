@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ppojob_contract.preparation import Recipe, Use
 from ppojob_operator.api.v1alpha1.evaluation import Evaluation, ExportFormat
-from ppojob_operator.api.v1alpha1.preparation import Prepare, PrepareSource, Recipe, Use
+from ppojob_operator.api.v1alpha1.preparation import Prepare, PrepareSource
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.observation import Problem
@@ -19,7 +20,7 @@ _FITTING = {
     Recipe.GSM8K: {Use.PROMPTS},
     Recipe.PROMPTS: {Use.PROMPTS},
     Recipe.PAIRS: {Use.PAIRS},
-    Recipe.HH_RLHF: set(Use),
+    Recipe.HHRLHF: set(Use),
     Recipe.FUNCTION: set(Use),
 }
 

@@ -18,10 +18,11 @@ from tests.unit.trainer.preparing import fails, lines, numbered, prepare, settin
 
 from ppojob_contract.durable import read_json
 from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.preparation import Recipe, Use
 from ppojob_trainer.stages.prepare import parquet
 from ppojob_trainer.stages.prepare.recipes import GSM8K_INSTRUCTION
 from ppojob_trainer.stages.prepare.rows import RowError
-from ppojob_trainer.stages.prepare.settings import PrepareSettings, Recipe, Use
+from ppojob_trainer.stages.prepare.settings import PrepareSettings
 from ppojob_trainer.stages.prepare.tally import lengths_json
 
 DATA = REPOSITORY.parent / "shared" / "data"

@@ -1,36 +1,11 @@
 """`PPOJob.spec.data.prepare`: raw files or hub data sets, made into Parquet with verl's columns."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
+from ppojob_contract.preparation import Hub, Recipe, Use
 from ppojob_operator.api.v1alpha1.base import Count, Model, Name, ObjectName, Path, Text, Whole, list_map, rules
-
-
-class Recipe(StrEnum):
-    """How a source's rows are read."""
-
-    GSM8K = "GSM8K"
-    HH_RLHF = "HHRLHF"
-    PROMPTS = "Prompts"
-    PAIRS = "Pairs"
-    FUNCTION = "Function"
-
-
-class Use(StrEnum):
-    """What a source's rows are for."""
-
-    PROMPTS = "Prompts"
-    PAIRS = "Pairs"
-    BOTH = "Both"
-
-
-class Hub(StrEnum):
-    """Where names that are no paths are looked up."""
-
-    HUGGING_FACE = "HuggingFace"
-    MODEL_SCOPE = "ModelScope"
 
 
 class PrepareFunction(Model):

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ppojob_contract.preparation import Recipe, Use
 from ppojob_contract.stages import Stage, StageLayout
-from ppojob_operator.api.v1alpha1.preparation import PrepareSource, Recipe, Use
+from ppojob_operator.api.v1alpha1.preparation import PrepareSource
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardTerm
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.functions import prepare_folder
@@ -20,7 +21,7 @@ Settings = dict[str, Any]
 
 _USES = {
     Recipe.GSM8K: Use.PROMPTS,
-    Recipe.HH_RLHF: Use.BOTH,
+    Recipe.HHRLHF: Use.BOTH,
     Recipe.PROMPTS: Use.PROMPTS,
     Recipe.PAIRS: Use.PAIRS,
     Recipe.FUNCTION: Use.PROMPTS,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ppojob_contract.preparation import Hub
 from ppojob_trainer.errors import CommunicationError, ConfigError, DataError
 from ppojob_trainer.stages.prepare.rows import Raw
-from ppojob_trainer.stages.prepare.settings import Hub, Source
+from ppojob_trainer.stages.prepare.settings import Source
 
 _ELSE = "or put the files on the claim and name their paths"
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from ppojob_contract.preparation import Recipe
 from ppojob_trainer.stages.prepare.columns import messages, optional_text, text
 from ppojob_trainer.stages.prepare.rows import Made, Message, Pair, Prompt, RowError
-from ppojob_trainer.stages.prepare.settings import Recipe, Source
+from ppojob_trainer.stages.prepare.settings import Source
 from ppojob_trainer.stages.prepare.user_function import by_function
 
 Make = Callable[[Mapping[str, Any]], Made]

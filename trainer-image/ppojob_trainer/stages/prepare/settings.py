@@ -2,32 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Self
 
-
-class Recipe(StrEnum):
-    """How a row is read."""
-
-    GSM8K = "GSM8K"
-    HHRLHF = "HHRLHF"
-    PROMPTS = "Prompts"
-    PAIRS = "Pairs"
-    FUNCTION = "Function"
-
-
-class Use(StrEnum):
-    """What becomes of a source's rows."""
-
-    PROMPTS = "Prompts"
-    PAIRS = "Pairs"
-    BOTH = "Both"
-
-
-class Hub(StrEnum):
-    HUGGING_FACE = "HuggingFace"
-    MODEL_SCOPE = "ModelScope"
-
+from ppojob_contract.preparation import Hub, Recipe, Use
 
 _USE = {Recipe.PAIRS: Use.PAIRS, Recipe.HHRLHF: Use.BOTH}
 
