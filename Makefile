@@ -71,8 +71,8 @@ test-long: setup cluster-with-images ## Operator killed four times in a run, a m
 test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py
 
-test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between (6 minutes)
-	$(PYTEST) -s -m slow tests/e2e/test_pipeline.py
+test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between; a trial (6 minutes)
+	$(PYTEST) -s tests/e2e/test_pipeline.py
 
 test-smollm2: setup cluster-with-images ## SmolLM2-135M with GRPO on GSM8K rows, on CPU (10 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py

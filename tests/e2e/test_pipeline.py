@@ -1,4 +1,4 @@
-"""From raw files to an exported model: `examples/pipeline.yaml` with one stage killed. `make test-pipeline`."""
+"""From raw files to an exported model: `examples/pipeline.yaml` with one stage killed; a trial."""
 
 import json
 import shutil
@@ -30,7 +30,6 @@ print("tokens", answer.shape[1] - inputs["input_ids"].shape[1])
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.slow,
     pytest.mark.skipif(not DATA.is_dir(), reason="the real data is not beside the project"),
 ]
 
@@ -128,3 +127,22 @@ def test_a_cut_line_is_named(pipeline: Run) -> None:
     assert (status["phase"], failed["reason"]) == ("Failed", "DataError")
     assert "gsm8k-train.jsonl line 8: " in failed["message"]
     assert not status.get("attempt")
+
+
+@pytest.mark.slow
+def test_trial(kube: Kube, namespace: str) -> None:
+    """It runs before the job has a cluster, and nothing of it is used by the job."""
+    run = Run.of(kube, namespace, example("minimal"))
+    run.spec["trial"] = {"steps": 2}
+    run.spec["training"]["totalSteps"] = 3
+    run.apply()
+    run.wait("the trial", lambda status: "is Running" in status.get("message", ""))
+    assert not run.status.get("clusterNumber"), "the job's own devices are not asked for yet"
+    names = [item["metadata"]["name"] for item in kube.kubectl.read("ppojobs.rlhf.dev", "-n", namespace)["items"]]
+    status = run.wait_for_end()
+    assert status["phase"] == "Succeeded", status
+    (trial,) = [name for name in names if name != run.name]
+    print(trial, status["stages"][0]["message"])
+    assert (status["stages"][0]["name"], status["stages"][0]["phase"]) == ("Trial", "Succeeded")
+    assert "resume" not in status["attempt"]
+    assert "source" not in status["attempt"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.stage_status import StageName
 from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
-from ppojob_operator.domain.decisions import Decision, Refuse, Settle, Wait
+from ppojob_operator.domain.decisions import Decision, Finish, Refuse, Settle, Wait
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import RESTING, paused, resting
 from ppojob_operator.domain.pipeline.recorded import running
@@ -106,6 +106,8 @@ def summary(status: PPOJobStatus, decision: Decision) -> str:
     """One line: what is going on, or why nothing is."""
     if isinstance(decision, Refuse):
         return "the spec was refused: see condition Accepted"
+    if isinstance(decision, Finish):
+        return decision.message[:4096]
     if isinstance(decision, Settle) or (isinstance(decision, Wait) and decision.reason == RESTING):
         return resting(status).message
     waiting_for = decision.message if isinstance(decision, Wait) else ""

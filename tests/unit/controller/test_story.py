@@ -30,6 +30,7 @@ async def test_a_healthy_run_succeeds_and_gives_its_cluster_back():
     world = await Drive(World(healthy)).to_the_end()
     assert world.phases == ["Provisioning", "Running", "Succeeded"]
     assert conditions(world)["Complete"] == ("True", "Succeeded")
+    assert world.status["message"] == "all 30 steps are done"
     assert world.status["progress"] == world.status["progress"] | {"step": 30, "totalSteps": 30, "percent": 100}
     assert world.status["checkpoints"]["confirmed"] == {"attempt": 1, "step": 30}
     assert [ref.step for ref in world.confirmed] == [20, 25, 30]
