@@ -456,7 +456,10 @@ class FakeClusterPort:
         return PPOJob.from_object(json.loads(json.dumps(world.job)))
 
     async def delete_job(self, job: PPOJob) -> None:
-        self.world.job = None
+        if job.uid == UID:
+            self.world.job = None
+        else:
+            del self.world.others[job.name]
 
     async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
         return [self._view(item) for item in self.world.clusters.values()]

@@ -21,6 +21,7 @@ from ppojob_operator.domain.decisions import (
     Refuse,
     RemoveCluster,
     RemoveRayJob,
+    RemoveTrial,
     Revoke,
     RollBackInPlace,
     Settle,
@@ -57,8 +58,8 @@ class Actor:
                 return  # recording was all there was to do
             case Settle() | Finish():
                 return  # recording was all there was to do
-            case DeleteJob():
-                await self.cluster.delete_job(job)
+            case DeleteJob() | RemoveTrial():
+                await self.cluster.delete_job(decision.trial if isinstance(decision, RemoveTrial) else job)
             case RemoveRayJob(name=name, uid=uid):
                 await self.cluster.delete("RayJob", job.namespace, name, uid)
             case RemoveCluster(name=name, uid=uid):

@@ -172,6 +172,8 @@ def _short(value: object) -> str:
             return f"{len(skip)} left out, reshuffle {reshuffle}"
         case ParameterValue(parameter=parameter, value=number):
             return f"{parameter.value}:{number:g}"
+        case PPOJob(name=name):
+            return name
         case Command(id=name):
             return name
         case StrEnum():

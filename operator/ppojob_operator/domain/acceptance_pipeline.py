@@ -88,9 +88,9 @@ def _reward(spec: PPOJobSpec) -> Iterator[Problem]:
     if not training.train and all(use_of(source) is Use.PROMPTS for source in sources):
         message = "is required: no source of spec.data.prepare gives pairs"
         yield Problem(field=f"{path}.train", message=message)
-    at_once = training.micro_batch_size_per_device * effective.devices(spec)
-    if training.batch_size % at_once:
-        message = f"must be a multiple of microBatchSizePerDevice times the devices ({at_once})"
+    devices = effective.devices(spec)
+    if training.batch_size % devices:
+        message = f"must be a multiple of the {devices} devices of spec.cluster"
         yield Problem(field=f"{path}.batchSize", message=message)
 
 
@@ -101,5 +101,9 @@ def _evaluation(spec: PPOJobSpec, evaluation: Evaluation) -> Iterator[Problem]:
     if judge.term is not None and judge.term not in {term.name for term in spec.reward.terms}:
         known = ", ".join(term.name for term in spec.reward.terms)
         yield Problem(field=f"{path}.judge.term", message=f"there is no such term in spec.reward.terms ({known})")
+    total, every = spec.training.total_steps, spec.checkpoints.every_steps
+    if baseline.step is not None and (baseline.step > total or (baseline.step % every and baseline.step != total)):
+        message = f"no checkpoint of step {baseline.step} is saved: every {every} steps up to {total}"
+        yield Problem(field=f"{path}.baseline.step", message=message)
     if sum(item is not None for item in (baseline.step, baseline.job, baseline.path)) > 1:
         yield Problem(field=f"{path}.baseline", message="set one of step, job, path, or nothing: the reference")

@@ -19,8 +19,8 @@ def reward_problems(spec: PPOJobSpec) -> Iterator[Problem]:
         if model is None or effective.reward_engine(model, spec) is RewardEngine.TRANSFORMERS:
             continue
         if served:
-            message = f"verl serves one reward model, that of {served}: give this one engine Transformers"
-            yield Problem(field=f"{path}.model.engine", message=message)
+            message = f"verl serves one reward model, that of {served}: give one of them engine Transformers"
+            yield Problem(field=f"{path}.model.engine" if term.model else path, message=message)
         served = served or term.name
 
 

@@ -27,7 +27,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.pause import resting
-from ppojob_operator.domain.pipeline.flow import after_training
+from ppojob_operator.domain.pipeline.flow import after_training, all_done
 from ppojob_operator.domain.provision import SOON, deleting_job, remove_everything
 from ppojob_operator.domain.requested import REQUESTED, wanted_point
 from ppojob_operator.domain.start import start
@@ -148,7 +148,9 @@ def _cluster_must_go(observation: Observation, current: Intent) -> bool:
 
 def _close_down(observation: Observation, accepted: AcceptedJob, judgement: Judgement, current: Intent) -> Decision:
     """What is done with a trained model, then gives the devices back, then ends."""
-    if current.kind is IntentKind.COMPLETE and not _given_back(observation):
+    if current.kind is IntentKind.COMPLETE:
+        if accepted.spec.suspend and not all_done(observation.job.status, accepted):
+            return remove_everything(observation) or resting(observation.job.status)
         more = after_training(observation, accepted, judgement)
         if more is not None:
             return more
@@ -161,11 +163,6 @@ def _close_down(observation: Observation, accepted: AcceptedJob, judgement: Judg
         return Settle()
     succeeded = current.kind is IntentKind.COMPLETE
     return Finish(succeeded=succeeded, outcome=_outcome(current), reason=current.reason, message=current.message)
-
-
-def _given_back(observation: Observation) -> bool:
-    """The devices are being given back: all that was to be done has been."""
-    return not observation.clusters or all(item.deleting for item in observation.clusters)
 
 
 def _last_figures(observation: Observation, current: Intent) -> datetime:

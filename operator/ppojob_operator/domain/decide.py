@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
 from ppojob_operator.domain.carry_out import carry_out
-from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, Decision, DeleteJob, Refuse, Wait
+from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, Decision, DeleteJob, Refuse, RemoveTrial, Wait
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused, resting
-from ppojob_operator.domain.pipeline.trial import trial
+from ppojob_operator.domain.pipeline.trial import trial, unfinished
 from ppojob_operator.domain.requested import wanted_point
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
@@ -54,7 +54,9 @@ def _after_the_end(observation: Observation) -> Decision:
 
 
 def _suspend(observation: Observation) -> Decision:
-    status = observation.job.status
+    status, trying = observation.job.status, unfinished(observation)
+    if trying is not None:
+        return RemoveTrial(trial=trying)
     if not live(status) and not observation.clusters and not observation.jobs:
         return resting(status)
     return Begin(

@@ -9,6 +9,7 @@ from ppojob_contract.mailbox import Command
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
+from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase
 from ppojob_operator.api.v1alpha1.status import Intent, ParameterValue, ResumePoint, ResumeSource
 
@@ -160,6 +161,13 @@ class StartTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTrial:
+    """Deletes a trial that runs, since the job is suspended."""
+
+    trial: PPOJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
     """The intent is done and nothing runs: suspended."""
 
@@ -196,6 +204,7 @@ Decision = (
     | StartStage
     | CloseStage
     | StartTrial
+    | RemoveTrial
     | Settle
     | Finish
     | DeleteJob

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ppojob_operator.api.v1alpha1.reward import Reward
+from ppojob_operator.api.v1alpha1.reward_training import RewardTraining
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 
 _LENGTH = 16
@@ -31,7 +33,7 @@ def training_hash(spec: PPOJobSpec) -> str:
             "algorithm": spec.algorithm,
             "trainer": spec.trainer,
             "data": spec.data,
-            "reward": spec.reward,
+            "reward": _without_gates(spec.reward),
             "model": spec.model,
             "everySteps": spec.checkpoints.every_steps,
         }
@@ -68,6 +70,21 @@ def cluster_hash(spec: PPOJobSpec) -> str:
             **_later_parts(spec),
         }
     )
+
+
+def _without_gates(reward: Reward) -> Reward:
+    """What says when to save a reward model and whether it is good enough changes nothing of the run."""
+    terms = [
+        term.model_copy(update={"training": lasting(term.training)}) if term.training is not None else term
+        for term in reward.terms
+    ]
+    return reward.model_copy(update={"terms": terms})
+
+
+def lasting(training: RewardTraining) -> RewardTraining:
+    """What the reward model follows from."""
+    save_steps = RewardTraining.model_fields["save_steps"].default
+    return training.model_copy(update={"minimum_accuracy": None, "save_steps": save_steps})
 
 
 def _later_parts(spec: PPOJobSpec) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from ppojob_contract.outcomes import ExitClass
 from ppojob_operator.api.v1alpha1.stage_status import StageName
-from ppojob_operator.api.v1alpha1.status import AttemptStatus, IntentKind, Phase, PPOJobStatus
+from ppojob_operator.api.v1alpha1.status import AttemptStatus, Intent, IntentKind, Phase, PPOJobStatus
 from ppojob_operator.domain.decisions import Decision, Finish, Refuse, Settle, Wait
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import RESTING, paused, resting
+from ppojob_operator.domain.pipeline.flow import all_done
 from ppojob_operator.domain.pipeline.recorded import running
 from ppojob_operator.domain.source import begins
 
@@ -63,7 +64,7 @@ def phase(observation: Observation, status: PPOJobStatus) -> Phase:
     if status.attempt is not None and status.attempt.ended is None:
         return _of_attempt(status.attempt)
     if status.intent is not None:
-        return status.phase
+        return Phase.PROVISIONING if status.phase is Phase.SUSPENDED else status.phase
     if _stages_begun(status):
         return Phase.RUNNING
     return Phase.PENDING if status.cluster_number == 0 else Phase.PROVISIONING
@@ -88,9 +89,15 @@ def stage(status: PPOJobStatus) -> StageName | None:
     return StageName.TRAIN if attempt is not None and attempt.created > latest.created else latest.name
 
 
+def _about_to_end(observation: Observation, status: PPOJobStatus, intent: Intent) -> bool:
+    if intent.kind is IntentKind.COMPLETE:
+        return observation.accepted is None or all_done(status, observation.accepted)
+    return intent.kind is IntentKind.FAIL
+
+
 def _nothing_runs(observation: Observation, status: PPOJobStatus) -> bool:
     """And it may go on: a run that is about to end has no other word than before until it has ended."""
-    if status.intent is not None and status.intent.kind in {IntentKind.FAIL, IntentKind.COMPLETE}:
+    if status.intent is not None and _about_to_end(observation, status, status.intent):
         return False
     ended = status.attempt is None or status.attempt.ended is not None
     return ended and not observation.clusters and not observation.jobs

@@ -229,3 +229,110 @@ async def test_a_trial_that_fails_fails_the_job_before_it_takes_a_device():
     assert failed(seen)[0] == "TrialFailed"
     assert "DataError: line 3" in failed(seen)[1]
     assert not any(what.startswith("create RayCluster") for what in seen.effects)
+
+
+def order(seen: World) -> list[str]:
+    return [run.config.stage.value for run in seen.stages.runs]
+
+
+@pytest.mark.parametrize("stage", ["Evaluate", "Export"])
+@pytest.mark.parametrize("how", ["deleted", "edited"])
+async def test_a_cluster_that_goes_after_training_takes_no_stage_with_it(stage, how):
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=9, figures=WON)))
+    await drive.until(lambda now: f"{stage} is running" in now.status.get("message", ""))
+    if how == "deleted":
+        drive.world.delete_clusters(2)
+    else:
+        drive.world.edit(trainer={"env": [{"name": "A", "value": "1"}]})
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert {name: entry["phase"] for name, entry in stages(seen).items()} == dict.fromkeys(
+        ("Prepare", "Reward", "Evaluate", "Export"), "Succeeded"
+    )
+    assert order(seen).count(stage) == 2
+    assert len(seen.stages.runs) == 5
+
+
+async def test_an_edit_of_a_stage_that_runs_does_not_wait_for_it():
+    drive = Drive(world(PIPELINE, lambda stage, run: Doing(seconds=9999 if (stage, run) == (Stage.REWARD, 1) else 2)))
+    await drive.until(lambda now: now.status.get("stage") == "Reward")
+    began = drive.world.now
+    drive.world.edit(reward={"terms": [{"name": "preference", "training": TRAINED | {"learningRate": 1e-4}}]})
+    await drive.until(lambda now: order(now).count("Reward") == 2)
+    assert (drive.world.now - began).total_seconds() < 60
+    assert drive.world.stages.runs[-1].config.settings["learningRate"] == 1e-4
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], stages(seen)["Reward"]["failures"]) == ("Succeeded", 0)
+
+
+async def test_a_stage_that_is_taken_away_while_it_runs_is_no_more():
+    drive = Drive(world(PIPELINE, lambda stage, _run: Doing(seconds=9999 if stage is Stage.PREPARE else 2)))
+    await drive.until(lambda now: now.status.get("stage") == "Prepare")
+    plain = raw_spec()
+    drive.world.edit(data=plain["data"], reward=plain["reward"], evaluation={"judge": {"term": "digits"}})
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], stages(seen)["Prepare"]["phase"]) == ("Succeeded", "Stopped")
+
+
+async def test_a_gate_that_is_made_stricter_needs_no_new_reward_model_and_no_new_attempt():
+    drive = Drive(world(PIPELINE))
+    await drive.until(lambda now: now.status.get("progress", {}).get("step", 0) >= 7)
+    drive.world.edit(reward={"terms": [{"name": "preference", "training": TRAINED | {"minimumAccuracy": 0.95}}]})
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], seen.status["attempt"]["number"]) == ("Succeeded", 1)
+
+
+async def test_suspended_after_training_gives_the_devices_back_and_goes_on():
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=20, figures=WON)))
+    await drive.until(lambda now: "Evaluate is running" in now.status.get("message", ""))
+    drive.world.edit(suspend=True)
+    await drive.until(lambda now: now.status["phase"] == "Suspended")
+    assert not drive.world.clusters
+    drive.world.edit(suspend=False)
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert order(seen) == ["Prepare", "Reward", "Evaluate", "Evaluate", "Export"]
+
+
+async def test_another_jobs_later_checkpoint_does_not_begin_the_evaluation_anew():
+    drive = Drive(world(PIPELINE | {"evaluation": PIPELINE["evaluation"] | {"baseline": {"job": "other"}}}, slow))
+    drive.world.others["other"] = other_job(drive.world, 5)
+    await drive.until(lambda now: "Evaluate is running" in now.status.get("message", ""))
+    drive.world.others["other"] = other_job(drive.world, 10)
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], order(seen).count("Evaluate")) == ("Succeeded", 1)
+
+
+def slow(_stage: Stage, _run: int) -> Doing:
+    return Doing(seconds=9, figures=WON)
+
+
+def other_job(now: World, step: int) -> dict[str, Any]:
+    metadata = {"namespace": "team", "name": "other", "uid": "other-uid", "generation": 1, "resourceVersion": "1"}
+    checkpoints = {"confirmed": {"attempt": 1, "step": step}, "items": []}
+    return {
+        "metadata": metadata | {"creationTimestamp": now.now.isoformat()},
+        "spec": {"storage": {"claimName": "ppojob"}},
+        "status": {"checkpoints": checkpoints},
+    }
+
+
+async def test_a_suspended_job_has_no_trial_that_runs():
+    drive = Drive(world(PIPELINE | {"trial": {}}))
+    await drive.until(lambda now: bool(now.others))
+    drive.world.edit(suspend=True)
+    await drive.until(lambda now: now.status["phase"] == "Suspended" and not now.others)
+    drive.world.edit(suspend=False)
+    await drive.until(lambda now: bool(now.others))
+    assert next(iter(drive.world.others)).endswith("-trial-2")
+
+
+async def test_a_trial_that_waits_for_a_person_fails_the_job():
+    drive = Drive(world(PIPELINE | {"trial": {}}))
+    await drive.until(lambda now: bool(now.others))
+    (trial,) = drive.world.others.values()
+    pause = {"guardrail": "r", "reason": "GuardrailBreached", "message": "all rewards fail", "attempt": 1, "step": 3}
+    trial["status"] = {"phase": "Suspended", "pausedBy": pause | {"since": drive.world.now.isoformat()}}
+    seen = await drive.to_the_end()
+    assert failed(seen)[0] == "TrialFailed"
+    assert "all rewards fail" in failed(seen)[1]

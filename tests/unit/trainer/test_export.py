@@ -186,7 +186,7 @@ def test_a_damaged_target_is_told_of(tmp_path: Path, target: Path) -> None:
 
 def test_a_relative_target(tmp_path: Path) -> None:
     _, outcome = export(tmp_path, settings(target="exports/sums"), never)
-    assert "export.target exports/sums is no absolute path" in outcome.message
+    assert "spec.export.path: exports/sums is no absolute path" in outcome.message
 
 
 def test_where_files_cannot_be_linked_they_are_copied(

@@ -167,7 +167,9 @@ class KubernetesCluster:
             if _owner(there.body) != _owner(manifest):
                 raise Conflict(f"{kind.name} {namespace}/{name} is there already and belongs to something else")
             answer = there
-        if kind in WATCHED:
+        # A PPOJob (a trial) has a worker of its own, woken by the watch's first word of it: a store that knew it already
+        # would wake nobody.
+        if kind in WATCHED and kind is not PPO_JOB:
             self._store.put(kind, answer.body)
 
     async def delete(self, kind: str, namespace: str, name: str, uid: str) -> None:

@@ -64,8 +64,8 @@ class SecretKey(Model):
 class JudgeEndpoint(Model):
     """An OpenAI-compatible server."""
 
-    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^\s$]+$")] = Field(
-        description="Up to and with the version, as in https://judge.example/v1"
+    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^\s$@?#]+$")] = Field(
+        description="Up to and with the version, as in https://judge.example/v1; without a user or a query"
     )
     model: Text = Field(description="Its name of the judging model")
     api_key_secret: SecretKey | None = Field(default=None, description="Bearer token; kept in the pods' environment")

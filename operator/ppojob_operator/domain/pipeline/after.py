@@ -58,7 +58,8 @@ def evaluate_work(
     basis = {
         "evaluation": evaluation.model_copy(update={"gate": None}),
         "candidate": candidate,
-        "baseline": baseline,
+        # Another job's newest checkpoint may be a later one at the next look; what was asked for is the same.
+        "baseline": None if evaluation.baseline.job else baseline,
         "data": spec.data,
         "terms": [term for term in spec.reward.terms if term.name == evaluation.judge.term],
     }

@@ -1,5 +1,6 @@
 """One stage: start its RayJob, watch it, close it, try again. Read off what is observed, so that a crash repeats it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from ppojob_contract.outcomes import ExitClass
@@ -31,9 +32,6 @@ def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Deci
     mine = entry if entry is not None and entry.key == key else None
     if mine is not None and mine.phase is StagePhase.RUNNING:
         return _watch(observation, accepted, work, mine, found)
-    leftover = _leftover(observation)
-    if leftover is not None:
-        return leftover
     if mine is not None and mine.phase is StagePhase.SUCCEEDED:
         return None
     if found is not None and found.complete:
@@ -43,6 +41,23 @@ def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Deci
         overdue = entry is not None and entry.ended is not None and observation.now - entry.ended > LOCK_DEADLINE
         return (remove_everything(observation) if overdue else None) or waiting
     return _start(observation, work, run=entry.run + 1 if entry is not None else 1)
+
+
+def superseded(observation: Observation, wanted: Sequence[Work]) -> Decision | None:
+    """Closes a stage that runs although an edit has made it another one, or taken it away."""
+    entry = running(observation.job.status)
+    if entry is None or entry.name is StageName.TRIAL:
+        return None
+    if any((work.stage.value, work.key) == (entry.name.value, entry.key) for work in wanted):
+        return None
+    return CloseStage(
+        stage=entry.name,
+        key=entry.key,
+        phase=StagePhase.STOPPED,
+        result="Superseded",
+        message="the spec changed",
+        counts=False,
+    )
 
 
 def _start(observation: Observation, work: Work, *, run: int) -> StartStage:
@@ -59,8 +74,8 @@ def _start(observation: Observation, work: Work, *, run: int) -> StartStage:
     )
 
 
-def _leftover(observation: Observation) -> Decision | None:
-    """RayJobs of stages that are over."""
+def leftover(observation: Observation) -> Decision | None:
+    """Removes RayJobs of stages that are over."""
     now = running(observation.job.status)
     for job in observation.jobs:
         current = now is not None and (now.name.value, now.run) == (job.stage, job.run)

@@ -14,7 +14,7 @@ from ppojob_operator.api.v1alpha1.preparation import PrepareSource
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardTerm
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.functions import prepare_folder
-from ppojob_operator.domain.hashes import hash_of
+from ppojob_operator.domain.hashes import hash_of, lasting
 from ppojob_operator.domain.job import AcceptedJob
 
 Settings = dict[str, Any]
@@ -104,8 +104,7 @@ def reward_work(job: AcceptedJob) -> Work | None:
         "trustRemoteCode": spec.model.trust_remote_code,
         "seed": spec.data.seed,
     }
-    lasting = training.model_copy(update={"minimum_accuracy": None})
-    return Work(Stage.REWARD, settings, hash_of({"training": lasting, "seed": spec.data.seed, **files}))
+    return Work(Stage.REWARD, settings, hash_of({"training": lasting(training), "seed": spec.data.seed, **files}))
 
 
 def _prepared(job: AcceptedJob, file: str) -> list[str]:

@@ -12,6 +12,7 @@ from ppojob_operator.api.v1alpha1.status import ConditionType, PPOJobStatus
 from ppojob_operator.domain.decisions import CloseStage, Decision, StartTrial, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pause import paused
 from ppojob_operator.domain.pipeline.recorded import recorded
 from ppojob_operator.domain.rollback import fail
 
@@ -34,6 +35,8 @@ def trial(observation: Observation, accepted: AcceptedJob) -> Decision | None:
     if child is None:
         run = 1 if entry is None else entry.run if entry.job_uid is None else entry.run + 1
         return StartTrial(run=run, spec=trial_spec(accepted.spec, wanted))
+    if paused(child.status) and child.status.paused_by is not None:
+        return fail(observation, "TrialFailed", f"trial {child.name} was paused: {child.status.paused_by.message}")
     if child.status.finished is None:
         told = f": {child.status.message}" if child.status.message else ""
         return Wait(reason="TrialRunning", message=f"trial {child.name} is {child.status.phase.value}{told}")
@@ -46,6 +49,12 @@ def trial(observation: Observation, accepted: AcceptedJob) -> Decision | None:
         result=ExitClass.SUCCEEDED.value,
         message=f"{wanted.steps} steps of trial {child.name} are done",
     )
+
+
+def unfinished(observation: Observation) -> PPOJob | None:
+    """The trial, where it runs."""
+    child = observation.trial_job
+    return child if child is not None and child.status.finished is None and not child.deleting else None
 
 
 def _why(child: PPOJob) -> str:

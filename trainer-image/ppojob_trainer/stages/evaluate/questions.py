@@ -159,8 +159,12 @@ def _prompt(columns: Mapping[str, Any], source: PromptSource) -> tuple[Conversat
     return prompt_of(columns[source.prompt_column]), ()
 
 
+MAX_CATEGORY = 63
+"""Characters: it names a figure in the status and a series in Prometheus."""
+
+
 def _category(columns: Mapping[str, Any], source: PromptSource) -> str:
     default = {Format.MT_BENCH: "category", Format.PARQUET: "ability", Format.JSONL: None}[source.format]
     column = source.category_column or default
     value = columns.get(column) if column else None
-    return "" if value is None else str(value)
+    return "" if value is None else str(value)[:MAX_CATEGORY]

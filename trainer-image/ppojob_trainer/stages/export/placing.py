@@ -21,7 +21,7 @@ _LINKED_BYTES = 1 << 20
 def check(target: Path, origin: dict[str, Any]) -> bool:
     """Whether it is there already. Raises DataError where something else is."""
     if not target.is_absolute():
-        raise DataError(f"export.target {target} is no absolute path")
+        raise DataError(f"spec.export.path: {target} is no absolute path")
     if not target.exists():
         return False
     try:
@@ -30,10 +30,10 @@ def check(target: Path, origin: dict[str, Any]) -> bool:
         there, value = None, None
     if there != origin or value is None:
         whose = f"of {there.get('namespace')}/{there.get('name')}" if isinstance(there, dict) else "not of this export"
-        raise DataError(f"export.target {target} is there and {whose}: nothing is overwritten; name another folder")
+        raise DataError(f"spec.export.path: {target} is there and {whose}: nothing is overwritten; name another folder")
     if found := manifests.problems(target, Manifest.from_json(value)):
         raise StorageError(
-            f"export.target {target} is damaged ({'; '.join(found[:3])}): remove it to have it made anew"
+            f"spec.export.path: {target} is damaged ({'; '.join(found[:3])}): remove it to have it made anew"
         )
     return True
 

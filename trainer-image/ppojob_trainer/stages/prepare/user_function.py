@@ -1,6 +1,7 @@
 """A user's own function as a recipe."""
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def load(function: Function) -> Callable[[dict[str, Any]], Any]:
     if spec is None or spec.loader is None or not path.is_file():
         raise ConfigError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # a dataclass looks its own module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:
