@@ -148,6 +148,12 @@ def slow_steps() -> World:
     )
 
 
+def a_long_evaluation() -> World:
+    """An hour after the last step, of a job that has trained them all."""
+    values = {name(m.LAST_STEP_TIME): always(0), name(m.STEP): always(40), name(m.TARGET_STEPS): always(40)}
+    return World(running() | values)
+
+
 def not_judged() -> tuple[World, Fires]:
     condition = {"condition": "Healthy", "status": "Unknown", "reason": "Inconclusive"}
     world = World({name(m.CONDITION, **condition): [None] * MINUTE + [*always(1, 20)]})
@@ -328,7 +334,7 @@ SILENT: dict[str, list[Quiet]] = {
     "PPOJobRollbacksExhausted": [whole_rollback_run, paused_for_another_reason],
     "PPOJobPaused": [suspended_by_a_person, whole_rollback_run],
     "PPOJobFailed": [whole_rollback_run, whole_exhausted_run],
-    "PPOJobNoStep": [slow_steps, whole_rollback_run],
+    "PPOJobNoStep": [slow_steps, a_long_evaluation, whole_rollback_run],
     "PPOJobNotJudged": [waiting_for_the_first_step],
     "PPOJobNoConfirmedCheckpoint": [confirmed_in_time, whole_rollback_run],
     "PPOJobCheckpointSaveFailing": [old_attempt_left_an_unusable_one, whole_rollback_run],

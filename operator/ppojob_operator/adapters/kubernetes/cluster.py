@@ -167,8 +167,8 @@ class KubernetesCluster:
             if _owner(there.body) != _owner(manifest):
                 raise Conflict(f"{kind.name} {namespace}/{name} is there already and belongs to something else")
             answer = there
-        # A PPOJob (a trial) has a worker of its own, woken by the watch's first word of it: a store that knew it already
-        # would wake nobody.
+        # A PPOJob (a trial) has a worker of its own, which the watch's first word of it wakes: a store that knew it
+        # already would wake nobody.
         if kind in WATCHED and kind is not PPO_JOB:
             self._store.put(kind, answer.body)
 

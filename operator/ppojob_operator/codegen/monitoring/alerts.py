@@ -8,7 +8,7 @@ from ppojob_contract import metrics as m
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ConditionStatus, ConditionType, Phase, Verdict
 from ppojob_operator.codegen.monitoring import queries as q
 from ppojob_operator.codegen.monitoring import records
-from ppojob_operator.codegen.monitoring.promql import by_job, series, when
+from ppojob_operator.codegen.monitoring.promql import by_job, series, unless, when
 from ppojob_operator.job_series import VERDICT_VALUES
 
 RUNNING = q.phase(Phase.RUNNING)
@@ -99,13 +99,12 @@ JOB_ALERTS: Final = (
         hold="0s",
         severity=Severity.CRITICAL,
         summary=f"{_JOB} has failed: {{{{ $labels.reason }}}}",
-        description="The job has ended before its last step and will not go on by itself.",
+        description="The job has ended without having done all that it was to do, and will not go on by itself.",
     ),
     Alert(
         name="PPOJobNoStep",
-        expression=when(
-            f"{_SILENT} > 600 and {_SILENT} > 10 * {records.STEP_SECONDS.name}",
-            RUNNING,
+        expression=unless(
+            when(f"{_SILENT} > 600 and {_SILENT} > 10 * {records.STEP_SECONDS.name}", RUNNING), q.all_steps_done()
         ),
         hold="5m",
         severity=Severity.CRITICAL,

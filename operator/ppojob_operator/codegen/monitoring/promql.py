@@ -32,6 +32,11 @@ def by_job(inner: str, *labels: str, aggregation: str = "max") -> str:
     return f"{aggregation} by ({', '.join((*JOB_LABELS, *labels))}) ({inner})"
 
 
+def unless(expression: str, condition: str) -> str:
+    """The expression, of jobs for which the condition has no value."""
+    return f"({expression}) unless on ({BY_JOB}) ({condition})"
+
+
 def when(expression: str, condition: str) -> str:
     """The expression, of jobs for which the condition has a value."""
     return f"({expression}) and on ({BY_JOB}) {condition}"

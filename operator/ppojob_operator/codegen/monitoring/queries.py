@@ -25,6 +25,11 @@ def step(*matchers: str) -> str:
     return by_job(series(m.STEP, *matchers))
 
 
+def all_steps_done(*matchers: str) -> str:
+    """Has a value for jobs that have nothing more to train: they are being evaluated or exported."""
+    return f"{step(*matchers)} >= {by_job(series(m.TARGET_STEPS, *matchers))}"
+
+
 def newest(state: CheckpointPhase, *matchers: str) -> str:
     """Step of the newest checkpoint in a state."""
     return by_job(series(m.CHECKPOINT_STEP, *matchers, state=state))
