@@ -54,6 +54,7 @@ def stages(run: Run) -> dict[str, dict[str, object]]:
 
 def test_pipeline(pipeline: Run) -> None:
     run = pipeline
+    run.spec["reward"]["terms"][0]["training"]["epochs"] = 12  # long enough to be met in the middle
     run.apply()
     run.wait("the reward model's training", lambda status: "stage Reward is running: " in status.get("message", ""))
     prepared = stages(run)["Prepare"]

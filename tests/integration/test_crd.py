@@ -290,7 +290,7 @@ def test_the_rest_can_be_changed_in_a_running_job(running: Server, blocks: dict[
 
 def test_one_line_says_how_it_goes(running: Server) -> None:
     header, line = running.kubectl("get", RESOURCE, "running", "-n", NAMESPACE).splitlines()
-    assert header.split() == ["NAME", "PHASE", "STEP", "REWARD", "KL", "ATTEMPT", "ROLLBACKS", "AGE"]
+    assert header.split() == ["NAME", "PHASE", "STAGE", "STEP", "REWARD", "KL", "ATTEMPT", "ROLLBACKS", "AGE"]
     assert line.split()[:4] == ["running", "Running", "1", "2"]
     wide, _ = running.kubectl("get", RESOURCE, "running", "-n", NAMESPACE, "-o", "wide").splitlines()
     assert wide.split()[-1] == "MESSAGE"
