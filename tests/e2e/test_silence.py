@@ -32,6 +32,7 @@ def test_silence_while_all_is_well(minimal: Run) -> None:
     minimal.kube.kubectl("delete", "ppojobs.rlhf.dev", minimal.name, "-n", minimal.namespace, "--wait", "--timeout=60s")
 
 
+@pytest.mark.slow
 def test_silence_while_it_goes_bad(rollback: Run) -> None:
     rollback.apply()
     rollback.wait("a confirmed checkpoint", lambda status: status.get("checkpoints", {}).get("confirmed"))

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.e2e]
 SLOW_SECONDS = 15
 
 
+@pytest.mark.slow
 def test_slow_stop(minimal: Run) -> None:
     run = minimal.named(("a-name-of-sixty-three-characters-" * 2)[:62] + "x")
     run.spec["training"]["totalSteps"] = 40
