@@ -21,6 +21,16 @@ class Use(StrEnum):
     BOTH = "Both"
 
 
+USES = {
+    Recipe.GSM8K: Use.PROMPTS,
+    Recipe.HHRLHF: Use.BOTH,
+    Recipe.PROMPTS: Use.PROMPTS,
+    Recipe.PAIRS: Use.PAIRS,
+    Recipe.FUNCTION: Use.PROMPTS,
+}
+"""What a recipe's rows are for where the source does not say it."""
+
+
 class Hub(StrEnum):
     """Where names that are no paths are looked up."""
 

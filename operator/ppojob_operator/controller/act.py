@@ -54,9 +54,17 @@ class Actor:
     async def act(self, decision: Decision, job: PPOJob, accepted: AcceptedJob | None) -> None:
         """Raises `ClusterUnavailable`, `MonitorUnavailable` or `Conflict`; what was done so far may be done again."""
         match decision:
-            case Wait() | Refuse() | Begin() | GoCold() | SwitchAttempt() | CloseAttempt() | CloseStage():
-                return  # recording was all there was to do
-            case Settle() | Finish():
+            case (
+                Wait()
+                | Refuse()
+                | Begin()
+                | GoCold()
+                | SwitchAttempt()
+                | CloseAttempt()
+                | CloseStage()
+                | Settle()
+                | Finish()
+            ):
                 return  # recording was all there was to do
             case DeleteJob() | RemoveTrial():
                 await self.cluster.delete_job(decision.trial if isinstance(decision, RemoveTrial) else job)

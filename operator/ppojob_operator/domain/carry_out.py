@@ -28,15 +28,12 @@ from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.pause import resting
 from ppojob_operator.domain.pipeline.flow import after_training, all_done
-from ppojob_operator.domain.provision import SOON, deleting_job, remove_everything
+from ppojob_operator.domain.provision import LOCK_DEADLINE, SOON, deleting_job, remove_everything
 from ppojob_operator.domain.requested import REQUESTED, wanted_point
 from ppojob_operator.domain.start import start
 
 STOP_MARGIN = timedelta(seconds=30)
 """Beyond gracefulStopSeconds, for the command to arrive and the outcome to be seen."""
-
-LOCK_DEADLINE = timedelta(seconds=90)
-"""A driver that is not seen gone so long after its RayJob is given up with its whole cluster."""
 
 LINGER = timedelta(seconds=20)
 """How long a finished job's head pod stays, so that Prometheus gets its last figures."""

@@ -9,6 +9,12 @@ from ppojob_operator.domain.observation import Observation, RayClusterView, RayJ
 
 SOON = timedelta(seconds=2)
 
+SILENT_DRIVER = timedelta(seconds=30)
+"""How long after its RayJob ended an attempt, or a stage's run, may still write its outcome."""
+
+LOCK_DEADLINE = timedelta(seconds=90)
+"""A driver that is not seen gone so long after its RayJob is given up with its whole cluster."""
+
 
 def cluster_needed(observation: Observation) -> int | None:
     """Number of the RayCluster to create now; None where the current one exists.

@@ -49,7 +49,7 @@ def of_job(wanted: ResumeFrom, other: PPOJob | None, accepted: AcceptedJob, fiel
         return f"{field}.job: {problem}"
     point = _point(wanted, other.status)
     if point is None:
-        there = ", ".join(str(item.step) for item in other.status.checkpoints.items if item.phase in _USABLE)
+        there = ", ".join(str(item.step) for item in other.status.checkpoints.items if item.phase in USABLE)
         asked = "a confirmed checkpoint" if wanted.step is None else f"a whole checkpoint of step {wanted.step}"
         return f"{field}: PPOJob {wanted.job} has not {asked}; whole ones: {there or 'none'}"
     folder = Path(STORAGE_MOUNT, _storage(other), job_folder(other.namespace, other.name, other.uid))
@@ -57,7 +57,8 @@ def of_job(wanted: ResumeFrom, other: PPOJob | None, accepted: AcceptedJob, fiel
     return ResumeSource(job=wanted.job, path=str(path), step=point.step, weights_only=wanted.weights_only)
 
 
-_USABLE = {CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE}
+USABLE = {CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE}
+"""Phases of a checkpoint that somebody may name."""
 
 
 def _problems(wanted: ResumeFrom, other: PPOJob, accepted: AcceptedJob) -> Iterator[str]:
@@ -71,7 +72,7 @@ def _problems(wanted: ResumeFrom, other: PPOJob, accepted: AcceptedJob) -> Itera
 def _point(wanted: ResumeFrom, other: PPOJobStatus) -> ResumePoint | None:
     if wanted.step is None:
         return other.checkpoints.confirmed
-    found = [item for item in other.checkpoints.items if item.step == wanted.step and item.phase in _USABLE]
+    found = [item for item in other.checkpoints.items if item.step == wanted.step and item.phase in USABLE]
     newest = max(found, key=lambda item: item.attempt, default=None)
     return ResumePoint(attempt=newest.attempt, step=newest.step) if newest else None
 

@@ -13,15 +13,13 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.parameters import in_force
+from ppojob_operator.domain.provision import SILENT_DRIVER
 from ppojob_operator.domain.requested import restart
 from ppojob_operator.domain.rollback import act_on_breach, fail
 from ppojob_operator.domain.targets import UNLOADABLE, restart_point
 
 LOST_MONITOR = timedelta(minutes=5)
 """How long a monitor may be away when its RayJob has ended; another cluster then tells what the claim knows."""
-
-SILENT_DRIVER = timedelta(seconds=30)
-"""How long after its RayJob ended an attempt may still write its outcome."""
 
 
 def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgement) -> Decision:

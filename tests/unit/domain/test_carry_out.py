@@ -21,7 +21,7 @@ from ppojob_operator.api.v1alpha1.status import (
     ResumePoint,
     RollbackPath,
 )
-from ppojob_operator.domain.carry_out import LINGER, LOCK_DEADLINE, STOP_MARGIN, carry_out
+from ppojob_operator.domain.carry_out import LINGER, STOP_MARGIN, carry_out
 from ppojob_operator.domain.decisions import (
     AskToStop,
     CloseAttempt,
@@ -38,6 +38,7 @@ from ppojob_operator.domain.decisions import (
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import MonitorView, Reach
 from ppojob_operator.domain.pause import resting
+from ppojob_operator.domain.provision import LOCK_DEADLINE
 
 SECOND, TWO = timedelta(seconds=1), timedelta(seconds=2)
 SPEC = raw_spec(gracefulStopSeconds=20)

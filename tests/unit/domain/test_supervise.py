@@ -23,7 +23,8 @@ from ppojob_operator.api.v1alpha1.status import (
 from ppojob_operator.domain.decisions import Begin, Decision, StartAttempt, Wait
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import MonitorView, Reach
-from ppojob_operator.domain.supervise import LOST_MONITOR, SILENT_DRIVER, supervise
+from ppojob_operator.domain.provision import SILENT_DRIVER
+from ppojob_operator.domain.supervise import LOST_MONITOR, supervise
 from ppojob_operator.domain.targets import UNLOADABLE
 
 SECOND = timedelta(seconds=1)

@@ -7,19 +7,19 @@ from ppojob_contract.names import ENV_JUDGE_KEY, STORAGE_MOUNT
 from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.checkpoints import ResumeFrom
 from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Judge
-from ppojob_operator.api.v1alpha1.stage_status import StageName
-from ppojob_operator.api.v1alpha1.status import CheckpointPhase, ResumePoint
+from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.api.v1alpha1.status import ResumePoint
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.hashes import hash_of
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
+from ppojob_operator.domain.pipeline.recorded import recorded
 from ppojob_operator.domain.pipeline.settings import Settings, Work, resolved
 from ppojob_operator.domain.reward_terms import told_term
-from ppojob_operator.domain.source import of_job
+from ppojob_operator.domain.source import USABLE, of_job
 from ppojob_operator.domain.targets import checkpoints, restart_point
 
-_USABLE = {CheckpointPhase.CONFIRMED, CheckpointPhase.COMPLETE}
 _TYPES = {"BFloat16": "bfloat16", "Float32": "float32"}
 
 
@@ -36,7 +36,6 @@ def evaluate_work(
     spec = resolved(job)
     prompts = [item.model_dump(mode="json", by_alias=True) for item in evaluation.prompts]
     of_training = {"name": "validation", "files": spec.data.validation, "format": "Parquet"}
-    judge = _judge(evaluation.judge, job)
     settings = {
         "candidate": {"checkpoint": candidate},
         "baseline": baseline,
@@ -51,7 +50,7 @@ def evaluate_work(
         "engine": effective.engine(spec).value,
         "tensorParallelSize": spec.rollout.tensor_parallel_size,
         "memoryFraction": spec.rollout.memory_fraction,
-        "judge": judge,
+        "judge": _judge(evaluation.judge, spec),
         "tieMargin": evaluation.tie_margin,
         "examples": evaluation.examples,
     }
@@ -105,7 +104,7 @@ def _baseline(
         return found if isinstance(found, str) else {"checkpoint": found.path}
     if wanted.step is None:
         return {"model": job.spec.model.actor.path}
-    known = [item for item in checkpoints(observation.job.status, judgement) if item.phase in _USABLE]
+    known = [item for item in checkpoints(observation.job.status, judgement) if item.phase in USABLE]
     newest = max((item for item in known if item.step == wanted.step), key=lambda item: item.attempt, default=None)
     if newest is None:
         there = ", ".join(str(item.step) for item in known) or "none"
@@ -113,13 +112,13 @@ def _baseline(
     return {"checkpoint": _folder(job, ResumePoint(attempt=newest.attempt, step=newest.step))}
 
 
-def _judge(judge: Judge, job: AcceptedJob) -> Settings:
+def _judge(judge: Judge, spec: PPOJobSpec) -> Settings:
+    """`spec` is resolved: a trained model has a path in it."""
     if judge.endpoint is not None:
         endpoint = judge.endpoint.model_dump(mode="json", by_alias=True, exclude={"api_key_secret"})
         return {"endpoint": endpoint | {"apiKeyEnv": ENV_JUDGE_KEY if judge.endpoint.api_key_secret else None}}
     if judge.reward_model is not None:
         return {"rewardModel": {"path": judge.reward_model.path}}
-    spec = resolved(job)
     (term,) = [item for item in spec.reward.terms if item.name == judge.term]
     if term.model is not None:
         return {"rewardModel": {"path": term.model.path}}
@@ -129,7 +128,7 @@ def _judge(judge: Judge, job: AcceptedJob) -> Settings:
 def _card(observation: Observation, job: AcceptedJob) -> Settings:
     """Facts for the model card that do not change any more once training is done."""
     status, spec = observation.job.status, job.spec
-    evaluated = next((item for item in status.stages if item.name is StageName.EVALUATE), None)
+    evaluated = recorded(status, Stage.EVALUATE)
     digest = status.attempt.dataset_digest if status.attempt else None
     return {
         "job": job.name,

@@ -12,14 +12,14 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation, RayJobView
 from ppojob_operator.domain.pipeline.recorded import recorded, running
 from ppojob_operator.domain.pipeline.settings import Work
-from ppojob_operator.domain.provision import deleting_job, remove_everything, waiting_for_driver
+from ppojob_operator.domain.provision import (
+    LOCK_DEADLINE,
+    SILENT_DRIVER,
+    deleting_job,
+    remove_everything,
+    waiting_for_driver,
+)
 from ppojob_operator.domain.rollback import fail
-
-SILENT_DRIVER = timedelta(seconds=30)
-"""How long after its RayJob ended a run may still write its outcome."""
-
-LOCK_DEADLINE = timedelta(seconds=90)
-"""A driver that is not seen gone so long after its run was closed is given up with its whole cluster."""
 
 _POLL = timedelta(seconds=3)
 

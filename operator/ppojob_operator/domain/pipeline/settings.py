@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppojob_contract.preparation import Recipe, Use
+from ppojob_contract.preparation import USES, Use
 from ppojob_contract.stages import Stage, StageLayout
 from ppojob_operator.api.v1alpha1.preparation import PrepareSource
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardTerm
@@ -18,14 +18,6 @@ from ppojob_operator.domain.hashes import hash_of, lasting
 from ppojob_operator.domain.job import AcceptedJob
 
 Settings = dict[str, Any]
-
-_USES = {
-    Recipe.GSM8K: Use.PROMPTS,
-    Recipe.HHRLHF: Use.BOTH,
-    Recipe.PROMPTS: Use.PROMPTS,
-    Recipe.PAIRS: Use.PAIRS,
-    Recipe.FUNCTION: Use.PROMPTS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +35,7 @@ class Work:
 
 def use_of(source: PrepareSource) -> Use:
     """What its rows are for."""
-    return source.use or _USES[source.recipe]
+    return source.use or USES[source.recipe]
 
 
 def trained_term(spec: PPOJobSpec) -> RewardTerm | None:

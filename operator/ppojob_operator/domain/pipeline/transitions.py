@@ -1,6 +1,6 @@
 """What a decision about a stage writes into the status, before it is acted on."""
 
-from ppojob_contract.stages import MAX_FIGURES
+from ppojob_contract.stages import MAX_FIGURES, Stage
 from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase, StageStatus
 from ppojob_operator.api.v1alpha1.status import PPOJobStatus
 from ppojob_operator.domain.decisions import CloseStage, StartStage, StartTrial
@@ -82,7 +82,7 @@ def stages_seen(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:
     if entry.name is StageName.TRIAL:
         seen = observation.trial_job
         return with_stage(status, entry.model_copy(update={"job_uid": seen.uid})) if seen else status
-    job = next((item for item in observation.jobs if item.stage == entry.name.value and item.run == entry.run), None)
+    job = observation.stage_job(Stage(entry.name.value), entry.run)
     if job is None:
         return status
     ended = observation.now if job.ended and entry.driver_ended is None else entry.driver_ended

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ppojob_contract.preparation import Hub, Recipe, Use
-
-_USE = {Recipe.PAIRS: Use.PAIRS, Recipe.HHRLHF: Use.BOTH}
+from ppojob_contract.preparation import USES, Hub, Recipe, Use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ class Source:
             files=tuple(value["files"]),
             hub=Hub(value.get("hub") or Hub.HUGGING_FACE),
             split=value.get("split") or "train",
-            use=Use(value.get("use") or _USE.get(recipe, Use.PROMPTS)),
+            use=Use(value.get("use") or USES[recipe]),
             prompt_column=value.get("promptColumn") or "prompt",
             answer_column=value.get("answerColumn") or "answer",
             ability=value.get("ability"),
