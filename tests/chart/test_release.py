@@ -46,8 +46,8 @@ def namespaces(release: Release, request: pytest.FixtureRequest) -> Iterator[tup
     if request.session.testsfailed:
         print(release.kube.kubectl("get", "ppojobs,pods,events", "-n", names[0], "-o", "wide"))
         print(release.logs())
-    for name in names:
-        release.kube.kubectl("delete", CRD, "--all", "-n", name)
+    for name in names:  # pods too: a namespace that still has some is looked at again after their grace only
+        release.kube.kubectl("delete", CRD, "--all", "-n", name, "--cascade=foreground", "--timeout=170s")
     release.kube.kubectl("delete", "namespace", *names, "--wait=false")
 
 
