@@ -63,7 +63,9 @@ def test_a_function_and_every_field() -> None:
         "recipe": "Function",
         "files": ["/ppojob/storage/raw/a.jsonl", "org/set"],
         "hub": "ModelScope",
+        "configuration": "main",
         "split": "test",
+        "revision": "v2",
         "use": "Both",
         "ability": "speech",
         "maxRows": 7,
@@ -87,6 +89,7 @@ def test_a_function_and_every_field() -> None:
         "speech",
         7,
     )
+    assert (found.configuration, found.revision) == ("main", "v2")
     assert found.function is not None
     assert (found.function.path.endswith("/mine.py"), found.function.name) == (True, "make")
     assert (read.validation_max_rows, read.max_bad_rows, read.max_prompt_length) == (9, 3, 77)

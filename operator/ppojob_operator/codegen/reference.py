@@ -137,9 +137,10 @@ def _type(node: Schema) -> str:
 def _bounded(kind: str, node: Schema, low: str, high: str) -> str:
     least, most = node.get(low), node.get(high)
     above = ">" if node.get("exclusiveMinimum") else "≥"
+    below = "<" if node.get("exclusiveMaximum") else "≤"
     limits = [
         f"{above} {_number(least)}" if least is not None else "",
-        f"≤ {_number(most)}" if most is not None else "",
+        f"{below} {_number(most)}" if most is not None else "",
     ]
     shown = ", ".join(filter(None, limits))
     return f"{kind}, {shown}" if shown else kind

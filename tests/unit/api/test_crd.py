@@ -12,6 +12,7 @@ from tests.support.schema import CRD, SCHEMA, SPEC_SCHEMA, VERSION, filled
 
 from ppojob_operator.api.v1alpha1.base import Model
 from ppojob_operator.codegen.__main__ import CRD_FILE, generated, main
+from ppojob_operator.codegen.reference import fields_page
 from ppojob_operator.codegen.schema import UnsupportedSchema, structural
 
 FORBIDDEN = {
@@ -170,3 +171,19 @@ def test_a_model_in_itself_fails_the_build() -> None:
 
 def test_one_word_is_an_enum() -> None:
     assert structural(model_of(Literal["a"]))["properties"]["field"]["enum"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "shown"),
+    [
+        ({"minimum": 0, "maximum": 1}, "number, ≥ 0, ≤ 1"),
+        ({"minimum": 0, "exclusiveMinimum": True, "maximum": 1}, "number, > 0, ≤ 1"),
+        ({"minimum": 0, "maximum": 1, "exclusiveMaximum": True}, "number, ≥ 0, < 1"),
+    ],
+)
+def test_the_reference_page_tells_a_bound_that_is_refused_from_one_that_is_not(
+    bounds: dict[str, Any], shown: str
+) -> None:
+    spec = {"type": "object", "properties": {"share": {"type": "number", **bounds}}}
+    page = fields_page({"properties": {"spec": spec, "status": {"type": "object", "properties": {}}}})
+    assert f"| {shown} |" in page

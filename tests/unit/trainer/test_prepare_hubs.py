@@ -1,5 +1,5 @@
-"""Data sets by their names in a hub: what comes of each answer. The libraries themselves are in the images only
-(`trainer-image/checks/prepared.py` reads a folder with them); here a small module stands in for them.
+"""Data sets by their names in a hub: what comes of each answer. The libraries themselves are in the images only; here
+a small module stands in for them.
 """
 
 import sys
@@ -27,8 +27,10 @@ class Hub:
         self.error: Exception | None = None
         self.breaks_after: int | None = None
 
-    def load_dataset(self, path: str, *, split: str, streaming: bool) -> Iterator[dict[str, Any]]:
-        self.asked.append((path, split, streaming))
+    def load_dataset(
+        self, path: str, *, name: str | None, split: str, revision: str | None, streaming: bool
+    ) -> Iterator[dict[str, Any]]:
+        self.asked.append((path, name, split, revision, streaming))
         if self.error is not None:
             raise self.error
         return self._read()
@@ -53,9 +55,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 
 def test_rows_of_a_hub(tmp_path: Path, hub: Hub) -> None:
-    made = prepare(tmp_path, settings(source("org/questions", split="test")))
+    wanted = source("org/questions", configuration="main", split="test", revision="v2")
+    made = prepare(tmp_path, settings(wanted))
     assert len(made.prompts()) == 40
-    assert hub.asked == [("org/questions", "test", True)]
+    assert hub.asked == [("org/questions", "main", "test", "v2", True)]
     assert {row["extra_info"]["source"] for row in made.prompts()} == {"org/questions"}
     (told,) = made.report["inputs"]
     assert told == {
@@ -63,8 +66,15 @@ def test_rows_of_a_hub(tmp_path: Path, hub: Hub) -> None:
         "file": "org/questions",
         "rows": 40,
         "hub": "HuggingFace",
+        "configuration": "main",
         "split": "test",
+        "revision": "v2",
     }
+
+
+def test_a_data_set_s_only_configuration_and_newest_state_by_default(tmp_path: Path, hub: Hub) -> None:
+    prepare(tmp_path, settings(source("org/questions")))
+    assert hub.asked == [("org/questions", None, "train", None, True)]
 
 
 def test_bad_rows_of_a_hub(tmp_path: Path, hub: Hub) -> None:
@@ -90,6 +100,11 @@ def test_more_rows_than_wanted_are_not_asked_for(tmp_path: Path, hub: Hub) -> No
             ValueError('Unknown split "x". Should be one of [train].'),
             ExitClass.DATA_ERROR,
             "split train: Unknown split",
+        ),
+        (
+            ValueError("Config name is missing. Please pick one among the available configs: ['main', 'socratic']"),
+            ExitClass.DATA_ERROR,
+            "org/questions, configuration not given, split train: Config name is missing. Please pick one",
         ),
         (ConnectionError("unreachable"), ExitClass.COMMUNICATION, "org/questions could not be read: ConnectionError"),
         (RuntimeError("odd"), ExitClass.COMMUNICATION, "RuntimeError: odd"),
@@ -122,18 +137,19 @@ def test_model_scope_s_files_are_read_from_where_it_put_them(
 ) -> None:
     asked = []
 
-    def dataset_snapshot_download(name: str) -> str:
-        asked.append(name)
+    def dataset_snapshot_download(name: str, *, revision: str) -> str:
+        asked.append((name, revision))
         return str(tmp_path)
 
     for name in ("modelscope", "modelscope.hub", "modelscope.hub.snapshot_download"):
         module = ModuleType(name)
         module.dataset_snapshot_download = dataset_snapshot_download  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, name, module)
-    made = prepare(tmp_path, settings(source("org/questions", hub="ModelScope")))
-    assert made.outcome.exit_class is ExitClass.SUCCEEDED
-    assert asked == ["org/questions"]
-    assert hub.asked[0][0] == str(tmp_path)
+    for wanted in ({}, {"revision": "v2", "configuration": "main"}):
+        made = prepare(tmp_path, settings(source("org/questions", hub="ModelScope", **wanted)))
+        assert made.outcome.exit_class is ExitClass.SUCCEEDED
+    assert asked == [("org/questions", "master"), ("org/questions", "v2")]
+    assert hub.asked == [(str(tmp_path), None, "train", None, True), (str(tmp_path), "main", "train", None, True)]
 
 
 @pytest.mark.parametrize(("hub_name", "package"), [("HuggingFace", "datasets"), ("ModelScope", "modelscope")])

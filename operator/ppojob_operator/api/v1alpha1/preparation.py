@@ -47,7 +47,13 @@ class PrepareSource(Model):
         description="JSON lines (also .gz) or Parquet, absolute paths in the trainer's pods; or names of a hub"
     )
     hub: Hub = Field(default=Hub.HUGGING_FACE, description="Where names that are no paths are looked up")
+    configuration: Text | None = Field(
+        default=None, description="Of a data set on a hub that has several, such as main of openai/gsm8k"
+    )
     split: Text = Field(default="train", description="Of a data set on a hub")
+    revision: Text | None = Field(
+        default=None, description="Branch, tag or commit of a data set on a hub; default: its newest state"
+    )
     use: Use | None = Field(
         default=None, description="What the rows are for; default: Both for HHRLHF, else what the recipe gives"
     )

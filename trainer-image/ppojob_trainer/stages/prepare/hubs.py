@@ -17,8 +17,8 @@ _ELSE = "or put the files on the claim and name their paths"
 def read(source: Source, name: str) -> Iterator[Raw]:
     """Raises ConfigError, DataError or CommunicationError, by who can help."""
     try:
-        where = name if source.hub is Hub.HUGGING_FACE else _from_model_scope(name)
-        for number, value in enumerate(_stream(where, name, source.split), 1):
+        rows = _hugging_face(source, name) if source.hub is Hub.HUGGING_FACE else _model_scope(source, name)
+        for number, value in enumerate(rows, 1):
             yield Raw(name, number, value)
     except (ConfigError, DataError):
         raise
@@ -28,7 +28,11 @@ def read(source: Source, name: str) -> Iterator[Raw]:
         ) from error
 
 
-def _stream(where: str, name: str, split: str) -> Iterator[Mapping[str, Any]]:
+def _hugging_face(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
+    return _stream(source, name, name, source.revision)
+
+
+def _stream(source: Source, name: str, where: str, revision: str | None) -> Iterator[Mapping[str, Any]]:
     try:
         import datasets  # noqa: PLC0415 - takes seconds
         from datasets.exceptions import DatasetNotFoundError  # noqa: PLC0415
@@ -40,20 +44,25 @@ def _stream(where: str, name: str, split: str) -> Iterator[Mapping[str, Any]]:
             f"reaches the hub, {_ELSE}"
         )
     try:
-        rows: Iterator[Mapping[str, Any]] = iter(datasets.load_dataset(where, split=split, streaming=True))
+        rows: Iterator[Mapping[str, Any]] = iter(
+            datasets.load_dataset(
+                where, name=source.configuration, split=source.split, revision=revision, streaming=True
+            )
+        )
     except DatasetNotFoundError as error:
         raise DataError(f"{name} is not in the hub, or may not be read without HF_TOKEN: {error}") from error
     except ValueError as error:
-        raise DataError(f"{name}, split {split}: {error}") from error
+        asked = f"configuration {source.configuration or 'not given'}, split {source.split}"
+        raise DataError(f"{name}, {asked}: {error}") from error
     return rows
 
 
-def _from_model_scope(name: str) -> str:
+def _model_scope(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
     try:
         from modelscope.hub.snapshot_download import dataset_snapshot_download  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
             f"{name}: the package modelscope is missing in the trainer's image; add it, {_ELSE}"
         ) from error
-    folder: str = dataset_snapshot_download(name)
-    return folder
+    folder = dataset_snapshot_download(name, revision=source.revision or "master")
+    return _stream(source, name, str(folder), None)

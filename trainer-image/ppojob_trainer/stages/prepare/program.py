@@ -89,7 +89,12 @@ class Preparation:
     def _file(self, source: Source, name: str, rows: int) -> dict[str, Any]:
         facts: dict[str, Any] = {"source": source.name, "file": name, "rows": rows}
         if not inputs.is_local(name):
-            return facts | {"hub": source.hub.value, "split": source.split}
+            return facts | {
+                "hub": source.hub.value,
+                "configuration": source.configuration,
+                "split": source.split,
+                "revision": source.revision,
+            }
         self._context.beat()
         return facts | {"bytes": Path(name).stat().st_size, "sha256": sha256(Path(name))}
 

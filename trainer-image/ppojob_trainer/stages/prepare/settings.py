@@ -22,7 +22,11 @@ class Source:
     files: tuple[str, ...]
     """Absolute paths, or names of data sets in a hub."""
     hub: Hub
+    configuration: str | None
+    """Of a data set that has several."""
     split: str
+    revision: str | None
+    """None: the newest."""
     use: Use
     prompt_column: str
     answer_column: str
@@ -47,7 +51,9 @@ class Source:
             recipe=recipe,
             files=tuple(value["files"]),
             hub=Hub(value.get("hub") or Hub.HUGGING_FACE),
+            configuration=value.get("configuration"),
             split=value.get("split") or "train",
+            revision=value.get("revision"),
             use=Use(value.get("use") or USES[recipe]),
             prompt_column=value.get("promptColumn") or "prompt",
             answer_column=value.get("answerColumn") or "answer",
