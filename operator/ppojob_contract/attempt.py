@@ -62,6 +62,8 @@ class AttemptConfig:
     """Adjusted parameters, absolute, by their name in the API; set after every load."""
     resume: Resume | None = None
     data: DataPlan = field(default_factory=DataPlan)
+    afterwards: Mapping[str, Any] = field(default_factory=dict)
+    """What the stages after training will read and write, by stage; looked at before training where it is there."""
     samples: SampleSettings = field(default_factory=SampleSettings)
     checksums: bool = False
     """Whether manifests carry checksums of large files too."""
@@ -96,6 +98,7 @@ class AttemptConfig:
                 **({"folder": self.resume.folder} if self.resume.folder else {}),
             },
             "data": self.data.to_json(),
+            "afterwards": dict(self.afterwards),
             "samples": self.samples.to_json(),
             "checksums": self.checksums,
             "gracefulStopSeconds": self.graceful_stop_seconds,
@@ -128,6 +131,7 @@ class AttemptConfig:
             if resume
             else None,
             data=DataPlan.from_json(value.get("data", {})),
+            afterwards=value.get("afterwards", {}),
             samples=SampleSettings.from_json(value.get("samples", {})),
             checksums=bool(value.get("checksums")),
             graceful_stop_seconds=int(value["gracefulStopSeconds"]),

@@ -64,5 +64,13 @@ async def test_every_stage_reads_what_it_is_told(judge: dict[str, Any], baseline
     world = await Drive(World(healthy, spec=spec, stages=FakeStages(measured))).to_the_end()
     assert world.status["phase"] == "Succeeded"
     assert [run.config.stage for run in world.stages.runs] == list(Stage)
-    for run in world.stages.runs:
-        READERS[run.config.stage].from_json(run.config.settings)
+    told = {run.config.stage: run.config.settings for run in world.stages.runs}
+    for stage, settings in told.items():
+        READERS[stage].from_json(settings)
+    before = world.attempts[1].config.afterwards
+    evaluate, export = before["Evaluate"], before["Export"]
+    assert {name: evaluate[name] for name in ("prompts", "judge")} == {
+        name: told[Stage.EVALUATE][name] for name in ("prompts", "judge")
+    }
+    assert evaluate["baseline"] == (told[Stage.EVALUATE]["baseline"] if "path" in baseline else None)
+    assert export["target"] == told[Stage.EXPORT]["target"]

@@ -18,6 +18,7 @@ from tests.support.builders import raw_guardrail, raw_spec
 from tests.support.examples import NAMES, ppojob
 from tests.support.kube import Kube
 from tests.support.schema import CRD
+from tests.support.wrong_pipelines import WRONG
 
 pytestmark = pytest.mark.cluster
 
@@ -171,9 +172,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+PIPELINES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    name: (blocks, list(words)) for name, (blocks, _, words) in WRONG.items()
+}
+
+
+@pytest.mark.parametrize("name", REFUSED | PIPELINES)
 def test_refused_with_the_field(server: Server, name: str) -> None:
-    spec, words = REFUSED[name]
+    spec, words = (REFUSED | PIPELINES)[name]
     with pytest.raises(Refused) as refusal:
         server.try_out(raw_spec(**spec))
     for word in words:

@@ -25,6 +25,7 @@ from ppojob_trainer.errors import ConfigError, Stopped
 from ppojob_trainer.exit_codes import EXIT_DUPLICATE, EXIT_FAILED, EXIT_LOCKED, EXIT_OK, EXIT_USAGE
 from ppojob_trainer.redaction import log_without_secrets
 from ppojob_trainer.rewards import preflight
+from ppojob_trainer.stages import ahead
 from ppojob_trainer.supervision import SupervisedRunner
 from ppojob_trainer.watch import Watch
 
@@ -97,6 +98,7 @@ def _train(attempt: AttemptConfig, watch: Watch) -> dict[str, Any]:
     files.write_config(attempt, keys, platform)
     configuration.check_verl()
     files.keep_findings(preflight.check(attempt, waiting))
+    ahead.check(attempt)
     origin.manifest_of(attempt)
     incident.keep(attempt)
     datasets.begin(files.layout, attempt.overrides)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ppojob_contract.preparation import Recipe, Use
-from ppojob_operator.api.v1alpha1.evaluation import Evaluation, ExportFormat
+from ppojob_operator.api.v1alpha1.evaluation import Evaluation, EvaluationPrompts, ExportFormat, PromptFormat
 from ppojob_operator.api.v1alpha1.preparation import Prepare, PrepareSource
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain import effective
@@ -15,7 +15,8 @@ from ppojob_operator.domain.pipeline.trial import trial_spec
 Judge = Callable[[dict[str, Any]], tuple[Problem, ...]]
 """Problems of a raw spec."""
 
-_FILE_ENDINGS = (".jsonl", ".json", ".parquet", ".gz")
+_JSON_ENDINGS = (".jsonl", ".json", ".gz")
+_FILE_ENDINGS = (*_JSON_ENDINGS, ".parquet")
 _FITTING = {
     Recipe.GSM8K: {Use.PROMPTS},
     Recipe.PROMPTS: {Use.PROMPTS},
@@ -94,8 +95,20 @@ def _reward(spec: PPOJobSpec) -> Iterator[Problem]:
         yield Problem(field=f"{path}.batchSize", message=message)
 
 
+def _prompts(prompts: EvaluationPrompts, path: str) -> Iterator[Problem]:
+    for index, file in enumerate(prompts.files):
+        if not file.startswith("/"):
+            message = "must be an absolute path in the trainer's pods (the claim is at /ppojob/storage)"
+            yield Problem(field=f"{path}.files[{index}]", message=message)
+    if prompts.format is PromptFormat.PARQUET and any(file.endswith(_JSON_ENDINGS) for file in prompts.files):
+        message = "Parquet, the default, reads no JSON: set JSONL or MTBench"
+        yield Problem(field=f"{path}.format", message=message)
+
+
 def _evaluation(spec: PPOJobSpec, evaluation: Evaluation) -> Iterator[Problem]:
     path, judge, baseline = "spec.evaluation", evaluation.judge, evaluation.baseline
+    for prompts in evaluation.prompts:
+        yield from _prompts(prompts, f"{path}.prompts[{prompts.name}]")
     if sum(item is not None for item in (judge.term, judge.reward_model, judge.endpoint)) != 1:
         yield Problem(field=f"{path}.judge", message="set exactly one of term, rewardModel, endpoint")
     if judge.term is not None and judge.term not in {term.name for term in spec.reward.terms}:

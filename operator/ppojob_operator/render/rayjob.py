@@ -11,6 +11,7 @@ from ppojob_contract.names import ENV_ATTEMPT, TRAIN_ENTRYPOINT
 from ppojob_operator.api.v1alpha1.checkpoints import Verify
 from ppojob_operator.api.v1alpha1.status import ParameterValue, ResumePoint, ResumeSource
 from ppojob_operator.domain.job import AcceptedJob
+from ppojob_operator.domain.pipeline.ahead import afterwards
 from ppojob_operator.domain.pipeline.settings import resolved
 from ppojob_operator.domain.reward_terms import told_terms
 from ppojob_operator.render import names, objects, verl
@@ -87,6 +88,8 @@ def attempt_config(
         settings={item.parameter.value: item.value for item in adjustments},
         resume=_resume(resume, source),
         data=data,
+        # Only where the run begins: one that has been trained for days is not ended over what comes after it.
+        afterwards=afterwards(job) if resume is None else {},
         samples=SampleSettings(
             every_steps=spec.samples.train_every_steps,
             keep_last=spec.samples.keep_last,

@@ -74,6 +74,20 @@ async def test_all_stages_run_in_their_order_each_once_and_each_has_what_the_ear
     assert len(created) == 1, "all stages share the job's cluster"
 
 
+async def test_what_comes_after_training_is_looked_at_where_the_run_begins_and_not_when_it_goes_on():
+    drive = Drive(world(PIPELINE | {"export": {"path": "exports/one"}}))
+    await drive.until(lambda now: now.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.edit(training=PIPELINE["training"] | {"learningRate": 2e-6})
+    seen = await drive.to_the_end()
+    first, second = (seen.attempts[number].config for number in (1, 2))
+    assert first.afterwards["Export"] == {"target": "/ppojob/storage/exports/one"}
+    assert first.afterwards["Evaluate"]["judge"] == {
+        "rewardModel": {"path": f"{stages(seen)['Reward']['output']}/model"}
+    }
+    assert second.resume is not None
+    assert second.afterwards == {}
+
+
 async def test_the_stage_is_told_while_it_runs():
     drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=5, figures=WON)))
     await drive.until(lambda now: now.status.get("stage") == "Reward" and "validationAccuracy" in now.status["message"])

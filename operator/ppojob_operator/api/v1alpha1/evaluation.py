@@ -30,6 +30,16 @@ class PromptFormat(StrEnum):
 class EvaluationPrompts(Model):
     """A set of prompts."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("self.files.all(file, file.startsWith('/'))", "files are absolute paths in the trainer's pods", ".files"),
+            (
+                "self.format != 'Parquet' || !self.files.exists(file, file.matches('[.](jsonl?|gz)$'))",
+                "format Parquet, the default, reads no JSON: set format to JSONL or MTBench",
+                ".format",
+            ),
+        )
+    )
     name: Name = Field(description="In the report")
     files: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(description="Paths in the trainer's pods")
     format: PromptFormat = Field(
@@ -156,3 +166,20 @@ class Export(Model):
     ) = Field(
         default=None, description="Folder on the volume, relative; never overwritten. Default: in the job's own folder"
     )
+
+
+_BY_A_TERM = "has(self.evaluation) && has(self.evaluation.judge.term)"
+
+RULES_OF_SPEC = (
+    (
+        f"!({_BY_A_TERM}) || self.reward.terms.exists(item, item.name == self.evaluation.judge.term)",
+        "name one of spec.reward.terms",
+        ".evaluation.judge.term",
+    ),
+    (
+        "!has(self.export) || self.export.format != 'Adapter' || has(self.model.actor.lora)",
+        "Adapter needs model.actor.lora; use Merged",
+        ".export.format",
+    ),
+)
+"""What these blocks ask of others."""

@@ -67,6 +67,15 @@ class PrepareSource(Model):
 class Prepare(Model):
     """Data preparation, a stage of its own before training."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.sources.exists(item, has(item.use) ? item.use != 'Pairs' : item.recipe != 'Pairs')",
+                "at least one source must give prompts: the run is trained on them",
+                ".sources",
+            ),
+        )
+    )
     sources: Annotated[list[PrepareSource], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = (
         Field(description="What to read")
     )

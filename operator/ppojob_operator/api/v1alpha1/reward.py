@@ -143,6 +143,15 @@ class RewardTerm(Model):
 class Reward(Model):
     """Weighted sum of its terms."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.terms.filter(term, has(term.training)).size() <= 1",
+                "only one term can have training",
+                ".terms",
+            ),
+        )
+    )
     terms: Annotated[list[RewardTerm], Field(min_length=1, max_length=16, json_schema_extra=list_map("name"))] = Field(
         description="Parts of the reward"
     )

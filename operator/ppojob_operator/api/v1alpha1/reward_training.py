@@ -2,15 +2,23 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from ppojob_operator.api.v1alpha1.base import Count, Model, Path, Positive
+from ppojob_operator.api.v1alpha1.base import Count, Model, Path, Positive, rules
 from ppojob_operator.api.v1alpha1.training import Lora
 
 
 class RewardTraining(Model):
     """By TRL's RewardTrainer: the loss is -log sigmoid(r_chosen - r_rejected)."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "(has(self.train) && size(self.train) > 0) == (has(self.validation) && size(self.validation) > 0)",
+                "set train and validation, or neither: the prepared pairs are taken then",
+            ),
+        )
+    )
     model: Path = Field(description="Language model that the reward model starts from")
     train: Annotated[list[Path], Field(max_length=64)] = Field(
         default_factory=list,

@@ -20,7 +20,7 @@ from ppojob_operator.api.v1alpha1.base import (
     rules,
 )
 from ppojob_operator.api.v1alpha1.checkpoints import Checkpoints, Restart
-from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Export
+from ppojob_operator.api.v1alpha1.evaluation import RULES_OF_SPEC, Evaluation, Export
 from ppojob_operator.api.v1alpha1.guardrails import Guardrails, OnExhausted
 from ppojob_operator.api.v1alpha1.reward import Reward
 from ppojob_operator.api.v1alpha1.samples import Samples
@@ -255,6 +255,7 @@ class PPOJobSpec(Model):
                 "above of a guardrail on kl must exceed algorithm.kl.target (default 0.1): Adaptive steers to it",
                 ".guardrails",
             ),
+            *RULES_OF_SPEC,
         )
     )
     suspend: bool = Field(default=False, description="Save, stop and give the devices back; false again resumes")

@@ -6,7 +6,7 @@ from ppojob_contract.layout import JobLayout
 from ppojob_contract.names import ENV_JUDGE_KEY, STORAGE_MOUNT
 from ppojob_contract.stages import Stage
 from ppojob_operator.api.v1alpha1.checkpoints import ResumeFrom
-from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Judge
+from ppojob_operator.api.v1alpha1.evaluation import Evaluation, Export, Judge
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.api.v1alpha1.status import ResumePoint
 from ppojob_operator.domain import effective
@@ -34,14 +34,12 @@ def evaluate_work(
     if isinstance(baseline, str):
         return baseline
     spec = resolved(job)
-    prompts = [item.model_dump(mode="json", by_alias=True) for item in evaluation.prompts]
-    of_training = {"name": "validation", "files": spec.data.validation, "format": "Parquet"}
     settings = {
         "candidate": {"checkpoint": candidate},
         "baseline": baseline,
         "model": spec.model.actor.path,
         "trustRemoteCode": spec.model.trust_remote_code,
-        "prompts": prompts or [of_training | {"promptColumn": "prompt", "categoryColumn": None}],
+        "prompts": told_prompts(evaluation, spec),
         "maxPrompts": evaluation.max_prompts,
         "maxPromptLength": spec.data.max_prompt_length,
         "maxResponseLength": spec.data.max_response_length,
@@ -50,7 +48,7 @@ def evaluate_work(
         "engine": effective.engine(spec).value,
         "tensorParallelSize": spec.rollout.tensor_parallel_size,
         "memoryFraction": spec.rollout.memory_fraction,
-        "judge": _judge(evaluation.judge, spec),
+        "judge": told_judge(evaluation.judge, spec),
         "tieMargin": evaluation.tie_margin,
         "examples": evaluation.examples,
     }
@@ -78,7 +76,7 @@ def export_work(observation: Observation, job: AcceptedJob, judgement: Judgement
         "trustRemoteCode": spec.model.trust_remote_code,
         "format": wanted.format.value,
         "dtype": _TYPES[wanted.data_type.value] if wanted.data_type else None,
-        "target": f"{STORAGE_MOUNT}/{wanted.path}" if wanted.path else None,
+        "target": told_target(wanted),
         "card": _card(observation, job),
     }
     return Work(Stage.EXPORT, settings, hash_of({"export": wanted, "checkpoint": checkpoint}))
@@ -98,7 +96,7 @@ def _baseline(
 ) -> Settings | str:
     wanted, field = evaluation.baseline, "spec.evaluation.baseline"
     if wanted.path is not None:
-        return {"checkpoint" if Path(wanted.path).name.startswith("global_step_") else "model": wanted.path}
+        return told_folder(wanted.path)
     if wanted.job is not None:
         found = of_job(ResumeFrom(job=wanted.job), observation.baseline_job, job, field)
         return found if isinstance(found, str) else {"checkpoint": found.path}
@@ -112,7 +110,24 @@ def _baseline(
     return {"checkpoint": _folder(job, ResumePoint(attempt=newest.attempt, step=newest.step))}
 
 
-def _judge(judge: Judge, spec: PPOJobSpec) -> Settings:
+def told_prompts(evaluation: Evaluation, spec: PPOJobSpec) -> list[Settings]:
+    """`spec` is resolved: prepared files have paths in it."""
+    of_training = {"name": "validation", "files": spec.data.validation, "format": "Parquet"}
+    given = [item.model_dump(mode="json", by_alias=True) for item in evaluation.prompts]
+    return given or [of_training | {"promptColumn": "prompt", "categoryColumn": None}]
+
+
+def told_folder(path: str) -> Settings:
+    """A baseline by its folder: verl's checkpoints are known by their names."""
+    return {"checkpoint" if Path(path).name.startswith("global_step_") else "model": path}
+
+
+def told_target(export: Export) -> str | None:
+    """Where the model is put, in the trainer's pods."""
+    return f"{STORAGE_MOUNT}/{export.path}" if export.path else None
+
+
+def told_judge(judge: Judge, spec: PPOJobSpec) -> Settings:
     """`spec` is resolved: a trained model has a path in it."""
     if judge.endpoint is not None:
         endpoint = judge.endpoint.model_dump(mode="json", by_alias=True, exclude={"api_key_secret"})

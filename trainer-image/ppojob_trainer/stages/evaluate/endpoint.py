@@ -3,9 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import aiohttp
 
@@ -72,37 +71,46 @@ class Endpoint:
 
     async def _ask(self, text: str) -> str:
         """The judge's answer. Raises ConfigError where asking again is no use, CommunicationError where it is."""
-        body = {
-            "model": self.judge.model,
-            "messages": [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}],
-            "temperature": 0,
-        }
         said = ""
         async with self.at_once:
             for attempt in range(ATTEMPTS):
                 if attempt:
                     await self.sleep(min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS))
                 try:
-                    return await self._post(body)
+                    return await self._post(text)
                 except (aiohttp.ClientError, TimeoutError, _Busy) as error:
                     said = str(error) or type(error).__name__
         raise CommunicationError(f"judge {self.judge.url} did not answer in {ATTEMPTS} attempts: {said}")
 
-    async def _post(self, body: Mapping[str, Any]) -> str:
+    async def try_once(self) -> str | None:
+        """Why it does not answer now, which may change. Raises ConfigError where it never will as it is."""
+        talk = [{"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "2"}]
+        try:
+            await self._post(question_text(talk, talk, shared=1))
+        except (aiohttp.ClientError, TimeoutError, _Busy) as error:
+            return str(error) or type(error).__name__
+        return None
+
+    async def _post(self, text: str) -> str:
+        body = {
+            "model": self.judge.model,
+            "messages": [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}],
+            "temperature": 0,
+        }
         # No redirects: the key would go along.
         async with self.session.post(f"{self.judge.url}/chat/completions", json=body, allow_redirects=False) as answer:
-            text = await answer.text(errors="replace")
+            said = await answer.text(errors="replace")
             if answer.status in _BUSY:
-                raise _Busy(f"HTTP {answer.status}: {text[:_SHOWN]}")
+                raise _Busy(f"HTTP {answer.status}: {said[:_SHOWN]}")
             if answer.status in {401, 403}:
                 raise ConfigError(f"judge {self.judge.url} refuses the key (HTTP {answer.status}): {self._key_told()}")
             if answer.status != 200:
-                raise ConfigError(f"judge {self.judge.url} refuses (HTTP {answer.status}): {text[:_SHOWN]}")
+                raise ConfigError(f"judge {self.judge.url} refuses (HTTP {answer.status}): {said[:_SHOWN]}")
             try:
                 content = (await answer.json(content_type=None))["choices"][0]["message"]["content"]
             except (ValueError, LookupError, TypeError) as error:
                 raise ConfigError(
-                    f"judge {self.judge.url} does not answer as OpenAI's chat completions do: {text[:_SHOWN]}"
+                    f"judge {self.judge.url} does not answer as OpenAI's chat completions do: {said[:_SHOWN]}"
                 ) from error
             return content if isinstance(content, str) else ""
 

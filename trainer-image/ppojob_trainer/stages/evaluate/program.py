@@ -56,7 +56,7 @@ def _check(settings: EvaluateSettings, context: StageContext) -> None:
         if not side.is_checkpoint:
             model_files.require(side.path)
     if isinstance(settings.judge, RewardModelJudge):
-        model_files.require(settings.judge.path)
+        model_files.require_reward_model(settings.judge.path)
     per_node, each = context.config.devices_per_node, settings.tensor_parallel_size
     if settings.engine is Engine.VLLM and per_node % each:
         raise ConfigError(f"tensorParallelSize {each} does not divide the {per_node} devices of a node")

@@ -95,11 +95,11 @@ class EvaluateSettings:
         """Raises ConfigError naming the field."""
         try:
             return cls(
-                candidate=_side(value["candidate"]),
-                baseline=_side(value["baseline"]),
+                candidate=side_of(value["candidate"]),
+                baseline=side_of(value["baseline"]),
                 model=str(value["model"]),
                 trust_remote_code=bool(value["trustRemoteCode"]),
-                prompts=tuple(_source(item) for item in value["prompts"]),
+                prompts=tuple(source_of(item) for item in value["prompts"]),
                 max_prompts=int(value["maxPrompts"]),
                 max_prompt_length=int(value["maxPromptLength"]),
                 max_response_length=int(value["maxResponseLength"]),
@@ -108,7 +108,7 @@ class EvaluateSettings:
                 engine=_engine(str(value["engine"])),
                 tensor_parallel_size=int(value["tensorParallelSize"]),
                 memory_fraction=float(value["memoryFraction"]),
-                judge=_judge(value["judge"]),
+                judge=judge_of(value["judge"]),
                 tie_margin=float(value["tieMargin"]),
                 examples=int(value["examples"]),
             )
@@ -116,7 +116,7 @@ class EvaluateSettings:
             raise ConfigError(f"settings of the evaluation: {error!r}") from error
 
 
-def _side(value: Mapping[str, Any]) -> Side:
+def side_of(value: Mapping[str, Any]) -> Side:
     match dict(value):
         case {"checkpoint": path}:
             return Side(str(path), is_checkpoint=True)
@@ -126,7 +126,7 @@ def _side(value: Mapping[str, Any]) -> Side:
             raise ValueError(f"candidate and baseline are a checkpoint or a model, not {other}")
 
 
-def _source(value: Mapping[str, Any]) -> PromptSource:
+def source_of(value: Mapping[str, Any]) -> PromptSource:
     category = value["categoryColumn"]
     return PromptSource(
         files=tuple(str(path) for path in value["files"]),
@@ -141,7 +141,7 @@ def _engine(name: str) -> Engine:
     return Engine.TRANSFORMERS if name == "SGLang" else Engine(name)
 
 
-def _judge(value: Mapping[str, Any]) -> Judge:
+def judge_of(value: Mapping[str, Any]) -> Judge:
     match dict(value):
         case {"rewardModel": model}:
             return RewardModelJudge(str(model["path"]))

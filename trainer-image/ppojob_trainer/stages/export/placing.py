@@ -24,18 +24,44 @@ def check(target: Path, origin: dict[str, Any]) -> bool:
         raise DataError(f"spec.export.path: {target} is no absolute path")
     if not target.exists():
         return False
-    try:
-        there, value = read_json(target / ORIGIN), read_json(target / manifests.NAME)
-    except (OSError, ValueError):
-        there, value = None, None
+    there, value = _read(target / ORIGIN), _read(target / manifests.NAME)
     if there != origin or value is None:
-        whose = f"of {there.get('namespace')}/{there.get('name')}" if isinstance(there, dict) else "not of this export"
-        raise DataError(f"spec.export.path: {target} is there and {whose}: nothing is overwritten; name another folder")
+        raise _taken(target, there)
     if found := manifests.problems(target, Manifest.from_json(value)):
         raise StorageError(
             f"spec.export.path: {target} is damaged ({'; '.join(found[:3])}): remove it to have it made anew"
         )
     return True
+
+
+def check_ahead(target: Path, uid: str) -> None:
+    """Whether job `uid` may put something there in days to come. Raises DataError where not."""
+    if target.exists():
+        there = _read(target / ORIGIN)
+        if there is None or there.get("uid") != uid:
+            raise _taken(target, there)
+        return
+    above = next(path for path in target.parents if path.exists())
+    if not above.is_dir():
+        raise DataError(f"spec.export.path: {above} is a file: name another folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise DataError(
+            f"spec.export.path: user 1000 of the trainer's pods may not write in {above}: change its owner or mode, or "
+            "name another folder"
+        )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        value = read_json(path)
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _taken(target: Path, there: dict[str, Any] | None) -> DataError:
+    whose = f"of {there.get('namespace')}/{there.get('name')}" if there is not None else "not of this export"
+    return DataError(f"spec.export.path: {target} is there and {whose}: nothing is overwritten; name another folder")
 
 
 def place(model: Path, target: Path, origin: dict[str, Any], run: int) -> None:
