@@ -13,6 +13,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused, resting
+from ppojob_operator.domain.pipeline.again import take_up
 from ppojob_operator.domain.pipeline.trial import trial, unfinished
 from ppojob_operator.domain.requested import wanted_point
 from ppojob_operator.domain.start import start
@@ -25,7 +26,7 @@ def decide(observation: Observation, judgement: Judgement) -> Decision:
     if job.deleting:
         return Wait(reason="Deleting")
     if job.status.finished is not None:
-        return _after_the_end(observation)
+        return (take_up(observation, accepted) if accepted else None) or _after_the_end(observation)
     if accepted is None:
         return Refuse()
     if job.status.intent is not None:

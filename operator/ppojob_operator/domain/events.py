@@ -31,6 +31,7 @@ from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation, Trouble
 from ppojob_operator.domain.pause import HOW_TO_GO_ON, paused
+from ppojob_operator.domain.pipeline.again import TAKEN_UP
 from ppojob_operator.domain.pipeline.recorded import recorded
 from ppojob_operator.domain.retention import never_deleted
 from ppojob_operator.domain.source import begins
@@ -102,6 +103,8 @@ def _decision(observation: Observation, decision: Decision) -> Iterator[Event]:
     match decision:
         case Begin(intent=intent) if intent.kind is IntentKind.SUSPEND and intent.guardrail is not None:
             yield Event(type=WARNING, reason="Pausing", message=intent.message)
+        case Begin(intent=intent) if intent.reason == TAKEN_UP:
+            yield Event(type=NORMAL, reason="TakenUpAgain", message=intent.message)
         case Begin(intent=intent):
             kind, reason = _BEGUN[intent.kind]
             yield Event(type=kind, reason=reason, message=intent.message)

@@ -36,7 +36,7 @@ NEXT: Mapping[str, frozenset[Phase]] = {
     ),
     Phase.SUSPENDED: frozenset({Phase.PENDING, Phase.PROVISIONING, Phase.ROLLING_BACK, Phase.RESTARTING}),
     Phase.SUCCEEDED: frozenset(),
-    Phase.FAILED: frozenset(),
+    Phase.FAILED: frozenset({Phase.PROVISIONING, Phase.SUSPENDED}),
 }
 """What may follow a phase, "" being a new job's; `docs/operating.md` says why."""
 
@@ -64,7 +64,9 @@ def phase(observation: Observation, status: PPOJobStatus) -> Phase:
     if status.attempt is not None and status.attempt.ended is None:
         return _of_attempt(status.attempt)
     if status.intent is not None:
-        return Phase.PROVISIONING if status.phase is Phase.SUSPENDED else status.phase
+        if running(status) is not None:
+            return Phase.RUNNING
+        return Phase.PROVISIONING if status.phase in {Phase.SUSPENDED, Phase.FAILED} else status.phase
     if _stages_begun(status):
         return Phase.RUNNING
     return Phase.PENDING if status.cluster_number == 0 else Phase.PROVISIONING

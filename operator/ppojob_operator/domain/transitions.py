@@ -31,7 +31,8 @@ from ppojob_operator.domain.decisions import (
 )
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.pipeline.transitions import stage_transition, stages_stopped
+from ppojob_operator.domain.pipeline.again import TAKEN_UP, asked_for, taken_up
+from ppojob_operator.domain.pipeline.transitions import stage_failed, stage_transition, stages_stopped
 from ppojob_operator.domain.requested import REQUESTED, observed
 from ppojob_operator.domain.targets import UNLOADABLE
 
@@ -64,7 +65,7 @@ def _intent(
 ) -> PPOJobStatus:
     match decision:
         case Begin(intent=new):
-            return _begun(status, new)
+            return _begun(observation, status, new)
         case AskToStop() if status.intent and status.intent.stop_requested is None:
             return _with_intent(status, stop_requested=observation.now)
         case RollBackInPlace() if status.intent and status.intent.commanded is None:
@@ -85,7 +86,14 @@ def _with_intent(status: PPOJobStatus, **update: object) -> PPOJobStatus:
     return status.model_copy(update={"intent": status.intent.model_copy(update=update)})
 
 
-def _begun(status: PPOJobStatus, new: Intent) -> PPOJobStatus:
+def _begun(observation: Observation, status: PPOJobStatus, new: Intent) -> PPOJobStatus:
+    accepted = observation.accepted
+    if new.kind is IntentKind.FAIL and accepted is not None:
+        status = stage_failed(status, new)
+        if status.intent is not None and status.intent.kind is IntentKind.COMPLETE:
+            status = status.model_copy(update={"failed_after_training": asked_for(accepted.spec)})
+    if new.reason == TAKEN_UP and accepted is not None:
+        status = taken_up(status, accepted)
     update: dict[str, object] = {"intent": new}
     if new.kind is IntentKind.ROLLBACK:
         update |= {

@@ -30,6 +30,15 @@ class StagePhase(StrEnum):
     STOPPED = "Stopped"
 
 
+class FailedAfterTraining(StatusModel):
+    """What was asked for when a stage after training failed for good: something else takes it up again."""
+
+    evaluation: Annotated[str, Field(max_length=64)] = Field(description="Hash of spec.evaluation, but for its gate")
+    asked: Annotated[str, Field(max_length=64)] = Field(
+        description="Hash of spec.evaluation, spec.export and spec.restart"
+    )
+
+
 class StageStatus(StatusModel):
     """The newest run of a stage."""
 

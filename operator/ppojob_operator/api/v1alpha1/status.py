@@ -11,7 +11,7 @@ from ppojob_contract.parameters import Parameter
 from ppojob_operator.api.v1alpha1.base import StatusModel, list_map
 from ppojob_operator.api.v1alpha1.data_status import DataPlanStatus
 from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction, Preset
-from ppojob_operator.api.v1alpha1.stage_status import StageName, StageStatus
+from ppojob_operator.api.v1alpha1.stage_status import FailedAfterTraining, StageName, StageStatus
 
 
 class Phase(StrEnum):
@@ -342,6 +342,7 @@ class PPOJobStatus(StatusModel):
     restarts: int = Field(default=0, description="Restarts after failures")
     restarts_since_progress: int = Field(default=0, description="What failurePolicy.maxRestarts is compared with")
     restart_mark: int = Field(default=0, description="Step at the last restart; a later one resets the count")
+    failed_after_training: FailedAfterTraining | None = None
     outcome: ExitClass | None = None
     finished: datetime | None = None
     storage_path: Annotated[str, Field(max_length=2048)] | None = Field(

@@ -2,7 +2,7 @@
 
 from ppojob_contract.stages import MAX_FIGURES, Stage
 from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase, StageStatus
-from ppojob_operator.api.v1alpha1.status import PPOJobStatus
+from ppojob_operator.api.v1alpha1.status import Intent, PPOJobStatus
 from ppojob_operator.domain.decisions import CloseStage, StartStage, StartTrial
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pipeline.recorded import recorded, running, with_stage
@@ -64,6 +64,15 @@ def _closed(observation: Observation, status: PPOJobStatus, decision: CloseStage
         }
     )
     return with_stage(status, entry)
+
+
+def stage_failed(status: PPOJobStatus, end: Intent) -> PPOJobStatus:
+    """The job is about to fail; a stage that runs is what it fails of."""
+    entry = running(status)
+    if entry is None:
+        return status
+    said = {"result": end.reason[:64], "message": end.message[:1024], "ended": end.since}
+    return with_stage(status, entry.model_copy(update={"phase": StagePhase.FAILED} | said))
 
 
 def stages_stopped(observation: Observation, status: PPOJobStatus) -> PPOJobStatus:

@@ -1,0 +1,109 @@
+"""Stages after training that failed for good, and what takes them up again: the real controller over a fake world."""
+
+from typing import Any
+
+import pytest
+from tests.support.drive import Drive
+from tests.support.fake_stages import Doing
+from tests.unit.controller.test_stages import PIPELINE, WON, failed, order, reasons, stages, world
+
+from ppojob_contract.outcomes import ExitClass
+from ppojob_contract.stages import Stage
+
+
+def judge_down(stage: Stage, run: int) -> Doing:
+    wrong = stage is Stage.EVALUATE and run == 1
+    return Doing(figures=WON, ends=ExitClass.CONFIG_ERROR if wrong else ExitClass.SUCCEEDED, message="the key is wrong")
+
+
+RETRIES: dict[str, dict[str, Any]] = {
+    "an edit of the stage": {"evaluation": PIPELINE["evaluation"] | {"maxPrompts": 7}},
+    "another nonce": {"restart": {"nonce": "2"}},
+}
+
+
+@pytest.mark.parametrize("edit", RETRIES)
+async def test_a_stage_after_training_that_failed_for_good_is_taken_up_again_and_nothing_else_repeated(edit):
+    drive = Drive(world(PIPELINE, judge_down))
+    seen = await drive.to_the_end()
+    assert failed(seen) == ("ConfigError", "stage Evaluate: the key is wrong")
+    entry = stages(seen)["Evaluate"]
+    assert (entry["phase"], entry["result"], entry["message"]) == (
+        "Failed",
+        "ConfigError",
+        "stage Evaluate: the key is wrong",
+    )
+    drive.world.edit(**RETRIES[edit])
+    await drive.until(lambda now: "finished" not in now.status)
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert order(seen) == ["Prepare", "Reward", "Evaluate", "Evaluate", "Export"]
+    assert list(seen.attempts) == [1]
+    assert seen.phases[-4:] == ["Failed", "Provisioning", "Running", "Succeeded"]
+    assert reasons(seen).count("TakenUpAgain") == 1
+    assert (seen.clusters, seen.ray_jobs) == ({}, {})
+
+
+async def test_an_export_that_failed_repeats_no_evaluation():
+    def script(stage: Stage, run: int) -> Doing:
+        taken = stage is Stage.EXPORT and run == 1
+        return Doing(figures=WON, ends=ExitClass.DATA_ERROR if taken else ExitClass.SUCCEEDED, message="it is there")
+
+    drive = Drive(world(PIPELINE, script))
+    await drive.to_the_end()
+    drive.world.edit(export={"path": "exports/another"})
+    await drive.until(lambda now: "finished" not in now.status)
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], order(seen)) == ("Succeeded", ["Prepare", "Reward", "Evaluate", "Export", "Export"])
+    assert seen.stages.runs[-1].config.settings["target"] == "/ppojob/storage/exports/another"
+
+
+GATED = PIPELINE["evaluation"] | {"gate": {"minimumWinRate": 0.9}}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "evaluations", "phase"),
+    [
+        (GATED | {"gate": {"minimumWinRate": 0.6}}, 1, "Succeeded"),
+        (GATED | {"maxPrompts": 7}, 2, "Failed"),
+        (PIPELINE["evaluation"] | {"maxPrompts": 7}, 2, "Succeeded"),
+    ],
+)
+async def test_a_gate_that_failed_is_judged_again_and_other_prompts_are_answered(evaluation, evaluations, phase):
+    drive = Drive(world(PIPELINE | {"evaluation": GATED}))
+    assert failed(await drive.to_the_end())[0] == "GateFailed"
+    drive.world.edit(evaluation=evaluation)
+    await drive.until(lambda now: "finished" not in now.status)
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], order(seen).count("Evaluate")) == (phase, evaluations)
+
+
+@pytest.mark.parametrize(
+    "edit", [{"restart": {"nonce": "2"}}, {"export": {"path": "exports/one"}}, {"failurePolicy": {"maxRestarts": 9}}]
+)
+async def test_a_job_that_failed_before_its_training_was_done_stays_failed(edit):
+    drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(ends=ExitClass.DATA_ERROR)))
+    await drive.to_the_end()
+    drive.world.edit(**edit)
+    for _ in range(5):
+        await drive.step()
+    assert (drive.world.status["phase"], len(drive.world.stages.runs)) == ("Failed", 1)
+
+
+async def test_what_has_failed_is_not_taken_up_by_an_edit_of_something_else():
+    drive = Drive(world(PIPELINE, judge_down))
+    await drive.to_the_end()
+    drive.world.edit(failurePolicy={"maxRestarts": 9})
+    for _ in range(5):
+        await drive.step()
+    assert (drive.world.status["phase"], order(drive.world).count("Evaluate")) == ("Failed", 1)
+
+
+async def test_taken_up_again_while_suspended_it_waits():
+    drive = Drive(world(PIPELINE, judge_down))
+    await drive.to_the_end()
+    drive.world.edit(suspend=True, restart={"nonce": "2"})
+    await drive.until(lambda now: now.status["phase"] == "Suspended")
+    drive.world.edit(suspend=False)
+    seen = await drive.to_the_end()
+    assert (seen.status["phase"], order(seen).count("Evaluate")) == ("Succeeded", 2)
