@@ -22,9 +22,12 @@ from ppojob_operator.domain.best import best_checkpoints
 from ppojob_operator.domain.checkpoints import JudgedCheckpoint
 from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.guards import guards_of, is_validation_metric
+from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.requested import wanted_point
+from ppojob_operator.domain.source import whole_of_step
+from ppojob_operator.domain.targets import checkpoints
 
 ALWAYS_CONFIRMED = 2
 """The monitor refuses to delete these too."""
@@ -88,8 +91,7 @@ def deletable(observation: Observation, judgement: Judgement, status: PPOJobStat
     kept = [item for item in judgement.checkpoints if item.ref not in half_saved]
     best = best_checkpoints(accepted.spec.checkpoints.keep_best, kept, observation.monitor.rows)
     damaged = _damaged(judgement, frozenset(state.confirmed))
-    wished = wanted_point(status, accepted, judgement)
-    needed = frozenset(_refs([*_in_use(status, judgement), *best, *damaged, *([wished] if wished else [])]))
+    needed = frozenset(_refs([*_in_use(status, judgement), *_asked_for(status, accepted, judgement), *best, *damaged]))
     gone = dispensable(kept, needed, wanted)
     return (*sorted(half_saved - needed, key=_age), *gone)
 
@@ -130,6 +132,14 @@ def _in_use(status: PPOJobStatus, judgement: Judgement) -> Iterable[ResumePoint 
     command = judgement.attempt_state.command if judgement.attempt_state else None
     if command is not None and command.target is not None:
         yield command.target
+
+
+def _asked_for(status: PPOJobStatus, accepted: AcceptedJob, judgement: Judgement) -> Iterable[ResumePoint]:
+    """By a person, by its step: to go back to, or to compare the trained model with."""
+    evaluation = accepted.spec.evaluation
+    step = evaluation.baseline.step if evaluation is not None else None
+    baseline = whole_of_step(checkpoints(status, judgement), step) if step is not None else None
+    return [point for point in (wanted_point(status, accepted, judgement), baseline) if point is not None]
 
 
 def _damaged(judgement: Judgement, confirmed: frozenset[CheckpointRef]) -> Iterable[CheckpointRef]:

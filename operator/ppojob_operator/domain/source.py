@@ -1,6 +1,6 @@
 """Where a job without a checkpoint of its own begins: `spec.checkpoints.resumeFrom`. Found out once, then recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ppojob_contract.layout import JobLayout, job_folder
@@ -10,6 +10,7 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.status import (
     AttemptStatus,
     CheckpointPhase,
+    CheckpointStatus,
     PPOJobStatus,
     ResumePoint,
     ResumeSource,
@@ -72,7 +73,12 @@ def _problems(wanted: ResumeFrom, other: PPOJob, accepted: AcceptedJob) -> Itera
 def _point(wanted: ResumeFrom, other: PPOJobStatus) -> ResumePoint | None:
     if wanted.step is None:
         return other.checkpoints.confirmed
-    found = [item for item in other.checkpoints.items if item.step == wanted.step and item.phase in USABLE]
+    return whole_of_step(other.checkpoints.items, wanted.step)
+
+
+def whole_of_step(items: Iterable[CheckpointStatus], step: int) -> ResumePoint | None:
+    """The checkpoint of that step, of several attempts' the newest; a suspect or abandoned one is none."""
+    found = [item for item in items if item.step == step and item.phase in USABLE]
     newest = max(found, key=lambda item: item.attempt, default=None)
     return ResumePoint(attempt=newest.attempt, step=newest.step) if newest else None
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.support.builders import NOW, raw_guardrail, raw_spec
 from tests.support.drive import Drive
+from tests.support.fake_stages import FakeStages
 from tests.support.scripts import GOOD, fails, healthy, runs_away
 from tests.support.world import NO_MANIFEST, World
 from tests.unit.controller.test_story import GUARDED, conditions, reasons
@@ -44,6 +45,15 @@ async def test_old_checkpoints_go_and_the_newest_stay():
     assert messages(drive.world, "CheckpointsDeleted")[0].startswith("checkpoints of steps 5 (attempt 1)")
     assert "CheckpointUnusable" not in reasons(drive.world), "its own deletions are no surprise to the operator"
     assert drive.reconciler.telemetry.registry.get_sample_value("ppojob_operator_checkpoints_deleted_total") == 17
+
+
+async def test_the_checkpoint_that_the_result_is_compared_with_stays_until_the_end():
+    evaluation = {"judge": {"term": "digits"}, "baseline": {"step": 10}}
+    world = World(healthy, spec=raw_spec(training=LONG, evaluation=evaluation), stages=FakeStages())
+    seen = await Drive(world).to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert [ref.step for ref in seen.checkpoints] == [10, 90, 95, 100]
+    assert seen.stages.runs[-1].config.settings["baseline"]["checkpoint"].endswith("/global_step_10")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

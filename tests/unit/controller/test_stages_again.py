@@ -1,5 +1,7 @@
 """Stages after training that failed for good, and what takes them up again: the real controller over a fake world."""
 
+import itertools
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -107,3 +109,38 @@ async def test_taken_up_again_while_suspended_it_waits():
     drive.world.edit(suspend=False)
     seen = await drive.to_the_end()
     assert (seen.status["phase"], order(seen).count("Evaluate")) == ("Succeeded", 2)
+
+
+async def test_the_pauses_between_runs_that_fail_grow_and_are_said():
+    def script(_stage: Stage, _run: int) -> Doing:
+        return Doing(ends=ExitClass.COMMUNICATION, message="the hub is away")
+
+    drive = Drive(world(PIPELINE | {"failurePolicy": {"maxRestarts": 7}}, script))
+    began: list[datetime] = []
+    said: set[str] = set()
+    while "finished" not in drive.world.status:
+        await drive.step()
+        if len(drive.world.stages.runs) > len(began):
+            began.append(drive.world.now)
+        said.add(drive.world.status.get("message", ""))
+    between = [(after - before).total_seconds() for before, after in itertools.pairwise(began)]
+    for pause, took in zip([10, 20, 40, 80, 160, 300, 300], between, strict=True):
+        assert pause <= took <= pause + 40, between
+    expected = "stage Prepare, run 3 failed (Communication: the hub is away); the next one begins 40 s after it"
+    assert expected in said
+
+
+async def test_a_person_who_asks_again_does_not_wait():
+    drive = Drive(world(PIPELINE, judge_down))
+    await drive.to_the_end()
+    drive.world.edit(restart={"nonce": "2"})
+    assert not any("the next one begins" in message for message in await messages(drive))
+
+
+async def messages(drive: Drive) -> list[str]:
+    """Of every pass until the next run of a stage."""
+    runs, found = len(drive.world.stages.runs), []
+    while len(drive.world.stages.runs) == runs:
+        await drive.step()
+        found.append(drive.world.status.get("message", ""))
+    return found

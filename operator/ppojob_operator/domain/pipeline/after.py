@@ -17,7 +17,7 @@ from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pipeline.recorded import recorded
 from ppojob_operator.domain.pipeline.settings import Settings, Work, resolved
 from ppojob_operator.domain.reward_terms import told_term
-from ppojob_operator.domain.source import USABLE, of_job
+from ppojob_operator.domain.source import USABLE, of_job, whole_of_step
 from ppojob_operator.domain.targets import checkpoints, restart_point
 
 _TYPES = {"BFloat16": "bfloat16", "Float32": "float32"}
@@ -102,12 +102,12 @@ def _baseline(
         return found if isinstance(found, str) else {"checkpoint": found.path}
     if wanted.step is None:
         return {"model": job.spec.model.actor.path}
-    known = [item for item in checkpoints(observation.job.status, judgement) if item.phase in USABLE]
-    newest = max((item for item in known if item.step == wanted.step), key=lambda item: item.attempt, default=None)
-    if newest is None:
-        there = ", ".join(str(item.step) for item in known) or "none"
+    known = checkpoints(observation.job.status, judgement)
+    point = whole_of_step(known, wanted.step)
+    if point is None:
+        there = ", ".join(str(item.step) for item in known if item.phase in USABLE) or "none"
         return f"{field}.step: there is no checkpoint of step {wanted.step} (there are: {there}); see spec.checkpoints"
-    return {"checkpoint": _folder(job, ResumePoint(attempt=newest.attempt, step=newest.step))}
+    return {"checkpoint": _folder(job, point)}
 
 
 def told_prompts(evaluation: Evaluation, spec: PPOJobSpec) -> list[Settings]:

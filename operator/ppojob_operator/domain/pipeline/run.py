@@ -23,6 +23,9 @@ from ppojob_operator.domain.rollback import fail
 
 _POLL = timedelta(seconds=3)
 
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
+"""Between a run that failed and the next; doubled with each. What it failed of (a judge, a hub) may need time."""
+
 
 def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Decision | None:
     """The next act of a stage, on a cluster that is ready and whose monitor answers; None once its output is there."""
@@ -40,7 +43,20 @@ def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Deci
     if waiting is not None:
         overdue = entry is not None and entry.ended is not None and observation.now - entry.ended > LOCK_DEADLINE
         return (remove_everything(observation) if overdue else None) or waiting
-    return _start(observation, work, run=entry.run + 1 if entry is not None else 1)
+    return _pause(observation, mine) or _start(observation, work, run=entry.run + 1 if entry is not None else 1)
+
+
+def _pause(observation: Observation, mine: StageStatus | None) -> Wait | None:
+    """Until the next run, after one that failed."""
+    if mine is None or mine.phase is not StagePhase.FAILED or mine.failures == 0 or mine.ended is None:
+        return None
+    pause = min(FIRST_PAUSE * 2 ** min(mine.failures - 1, 10), LONGEST_PAUSE)
+    left = mine.ended + pause - observation.now
+    if left <= timedelta():
+        return None
+    message = f"stage {mine.name.value}, run {mine.run} failed ({mine.result}: {mine.message})"
+    told = f"{message}; the next one begins {pause.total_seconds():.0f} s after it"
+    return Wait(reason="StageBackoff", message=told, requeue=left)
 
 
 def superseded(observation: Observation, wanted: Sequence[Work]) -> Decision | None:
