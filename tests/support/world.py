@@ -458,8 +458,10 @@ class FakeClusterPort:
     async def delete_job(self, job: PPOJob) -> None:
         if job.uid == UID:
             self.world.job = None
-        else:
-            del self.world.others[job.name]
+            return
+        after = self.world.effect(f"delete PPOJob {job.name}")
+        self.world.others.pop(job.name, None)
+        after()
 
     async def list_clusters(self, key: Key) -> Sequence[RayClusterView]:
         return [self._view(item) for item in self.world.clusters.values()]

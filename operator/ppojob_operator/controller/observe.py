@@ -24,7 +24,7 @@ from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.lineage import lineage
 from ppojob_operator.domain.observation import MonitorView, Observation, Problem, RayClusterView, Reach
 from ppojob_operator.domain.pipeline.recorded import recorded
-from ppojob_operator.domain.pipeline.trial import needs_trial
+from ppojob_operator.domain.pipeline.trial import looks_at_trial
 from ppojob_operator.domain.source import needs_source
 from ppojob_operator.errors import MonitorUnavailable
 from ppojob_operator.ports import Clock, Cluster, Endpoint, Key, Metrics, Monitor
@@ -106,7 +106,7 @@ class Observer:
         return await self.cluster.find_job(job.namespace, evaluation.baseline.job)
 
     async def _trial(self, job: PPOJob, accepted: AcceptedJob | None) -> PPOJob | None:
-        if accepted is None or not needs_trial(job.status, accepted):
+        if accepted is None or not looks_at_trial(job.status, accepted):
             return None
         entry = recorded(job.status, StageName.TRIAL)
         name = names.trial_name(names.base(job.name, job.uid), entry.run if entry is not None else 1)

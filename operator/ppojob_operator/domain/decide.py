@@ -7,14 +7,14 @@ from datetime import timedelta
 
 from ppojob_operator.api.v1alpha1.status import IntentKind, PPOJobStatus
 from ppojob_operator.domain.carry_out import carry_out
-from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, Decision, DeleteJob, Refuse, RemoveTrial, Wait
+from ppojob_operator.domain.decisions import CLAIM_NOT_FOUND, Begin, Decision, DeleteJob, Refuse, Wait
 from ppojob_operator.domain.intent import intent
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused, resting
 from ppojob_operator.domain.pipeline.again import take_up
-from ppojob_operator.domain.pipeline.trial import trial, unfinished
+from ppojob_operator.domain.pipeline.trial import stop_trial, trial
 from ppojob_operator.domain.requested import wanted_point
 from ppojob_operator.domain.start import start
 from ppojob_operator.domain.supervise import supervise
@@ -55,9 +55,10 @@ def _after_the_end(observation: Observation) -> Decision:
 
 
 def _suspend(observation: Observation) -> Decision:
-    status, trying = observation.job.status, unfinished(observation)
+    status = observation.job.status
+    trying = stop_trial(observation, "the job was suspended")
     if trying is not None:
-        return RemoveTrial(trial=trying)
+        return trying
     if not live(status) and not observation.clusters and not observation.jobs:
         return resting(status)
     return Begin(

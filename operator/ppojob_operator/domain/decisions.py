@@ -162,7 +162,7 @@ class StartTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTrial:
-    """Deletes a trial that runs, since the job is suspended."""
+    """Deletes a trial that runs and is not wanted now."""
 
     trial: PPOJob
 

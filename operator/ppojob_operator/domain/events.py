@@ -135,6 +135,8 @@ def _stage(observation: Observation, decision: StartStage | CloseStage | StartTr
             yield Event(type=NORMAL, reason="StageStarted", message=f"stage Trial, run {run}: a PPOJob of its own")
         case CloseStage(stage=stage, phase=StagePhase.SUCCEEDED, message=message):
             yield Event(type=NORMAL, reason="StageSucceeded", message=f"stage {stage.value}: {message}")
+        case CloseStage(stage=stage, phase=StagePhase.STOPPED, message=message):
+            yield Event(type=NORMAL, reason="StageStopped", message=f"stage {stage.value}: {message}")
         case CloseStage(stage=stage, result=result, message=message):
             yield Event(type=WARNING, reason="StageRetried", message=f"stage {stage.value}: {result}: {message}")
 

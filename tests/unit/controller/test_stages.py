@@ -1,10 +1,9 @@
 """Stages beside training, as whole stories: the real controller over a fake world."""
 
-import json
 from typing import Any
 
 import pytest
-from tests.support.builders import raw_guardrail, raw_spec
+from tests.support.builders import raw_spec
 from tests.support.drive import Drive
 from tests.support.fake_stages import Doing, FakeStages, StageScript
 from tests.support.scripts import healthy
@@ -207,44 +206,6 @@ async def test_an_operator_killed_around_any_effect_ends_the_same(when):
         assert seen.stages.twice == []
 
 
-async def test_a_trial_comes_first_and_alone():
-    drive = Drive(world(PIPELINE | {"trial": {"steps": 3}, "guardrails": [raw_guardrail()]}))
-    await drive.until(lambda now: "is Pending" in now.status.get("message", ""))
-    (trial,) = drive.world.others.values()
-    assert drive.world.clusters == {}, "the job's own devices are not asked for yet"
-    spec = trial["spec"]
-    assert "trial" not in spec
-    assert "evaluation" not in spec
-    assert (spec["training"]["totalSteps"], spec["guardrails"][0]["action"]) == (3, "Fail")
-    assert spec["reward"]["terms"][0]["training"]["maxSteps"] == 3
-    trial["status"] = {"phase": "Succeeded", "outcome": "Succeeded", "finished": drive.world.now.isoformat()}
-    seen = await drive.to_the_end()
-    assert seen.status["phase"] == "Succeeded"
-    assert seen.attempts[1].config.resume is None, "a trial never seeds the run"
-    assert seen.status["stages"][0]["name"] == "Trial"
-
-
-async def test_a_trial_that_fails_fails_the_job_before_it_takes_a_device():
-    drive = Drive(world(PIPELINE | {"trial": {}}))
-    await drive.until(lambda now: bool(now.others))
-    (trial,) = drive.world.others.values()
-    condition = {
-        "type": "Failed",
-        "status": "True",
-        "reason": "DataError",
-        "message": "line 3",
-        "lastTransitionTime": "",
-    }
-    condition["lastTransitionTime"] = drive.world.now.isoformat()
-    trial["status"] = json.loads(
-        json.dumps({"outcome": "DataError", "finished": drive.world.now.isoformat(), "conditions": [condition]})
-    )
-    seen = await drive.to_the_end()
-    assert failed(seen)[0] == "TrialFailed"
-    assert "DataError: line 3" in failed(seen)[1]
-    assert not any(what.startswith("create RayCluster") for what in seen.effects)
-
-
 def order(seen: World) -> list[str]:
     return [run.config.stage.value for run in seen.stages.runs]
 
@@ -329,24 +290,3 @@ def other_job(now: World, step: int) -> dict[str, Any]:
         "spec": {"storage": {"claimName": "ppojob"}},
         "status": {"checkpoints": checkpoints},
     }
-
-
-async def test_a_suspended_job_has_no_trial_that_runs():
-    drive = Drive(world(PIPELINE | {"trial": {}}))
-    await drive.until(lambda now: bool(now.others))
-    drive.world.edit(suspend=True)
-    await drive.until(lambda now: now.status["phase"] == "Suspended" and not now.others)
-    drive.world.edit(suspend=False)
-    await drive.until(lambda now: bool(now.others))
-    assert next(iter(drive.world.others)).endswith("-trial-2")
-
-
-async def test_a_trial_that_waits_for_a_person_fails_the_job():
-    drive = Drive(world(PIPELINE | {"trial": {}}))
-    await drive.until(lambda now: bool(now.others))
-    (trial,) = drive.world.others.values()
-    pause = {"guardrail": "r", "reason": "GuardrailBreached", "message": "all rewards fail", "attempt": 1, "step": 3}
-    trial["status"] = {"phase": "Suspended", "pausedBy": pause | {"since": drive.world.now.isoformat()}}
-    seen = await drive.to_the_end()
-    assert failed(seen)[0] == "TrialFailed"
-    assert "all rewards fail" in failed(seen)[1]

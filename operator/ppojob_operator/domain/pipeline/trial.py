@@ -9,18 +9,24 @@ from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec, Trial
 from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase
 from ppojob_operator.api.v1alpha1.status import ConditionType, PPOJobStatus
-from ppojob_operator.domain.decisions import CloseStage, Decision, StartTrial, Wait
+from ppojob_operator.domain.decisions import CloseStage, Decision, RemoveTrial, StartTrial, Wait
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused
 from ppojob_operator.domain.pipeline.recorded import recorded
+from ppojob_operator.domain.provision import SOON
 from ppojob_operator.domain.rollback import fail
 
 _ENDS = {GuardrailAction.ROLLBACK, GuardrailAction.PAUSE}
 
 
-def needs_trial(status: PPOJobStatus, accepted: AcceptedJob) -> bool:
-    """Whether the trial has to be looked at."""
+def looks_at_trial(status: PPOJobStatus, accepted: AcceptedJob) -> bool:
+    """Whether the trial has to be looked at: it is needed, or runs and may not be wanted any more."""
+    entry = recorded(status, StageName.TRIAL)
+    return _needed(status, accepted) or (entry is not None and entry.phase is StagePhase.RUNNING)
+
+
+def _needed(status: PPOJobStatus, accepted: AcceptedJob) -> bool:
     entry = recorded(status, StageName.TRIAL)
     over = entry is not None and entry.phase is StagePhase.SUCCEEDED
     return accepted.spec.trial is not None and status.cluster_number == 0 and not over
@@ -29,7 +35,9 @@ def needs_trial(status: PPOJobStatus, accepted: AcceptedJob) -> bool:
 def trial(observation: Observation, accepted: AcceptedJob) -> Decision | None:
     """The next act of the trial; None where there is none, or it has succeeded."""
     status, wanted = observation.job.status, accepted.spec.trial
-    if wanted is None or not needs_trial(status, accepted):
+    if wanted is None:
+        return stop_trial(observation, "spec.trial was removed")
+    if not _needed(status, accepted):
         return None
     entry, child = recorded(status, StageName.TRIAL), observation.trial_job
     if child is None:
@@ -51,10 +59,18 @@ def trial(observation: Observation, accepted: AcceptedJob) -> Decision | None:
     )
 
 
-def unfinished(observation: Observation) -> PPOJob | None:
-    """The trial, where it runs."""
-    child = observation.trial_job
-    return child if child is not None and child.status.finished is None and not child.deleting else None
+def stop_trial(observation: Observation, why: str) -> Decision | None:
+    """The next act towards no trial; its entry is closed last, so that a crash forgets none that runs."""
+    child, entry = observation.trial_job, recorded(observation.job.status, StageName.TRIAL)
+    if child is not None and child.deleting:
+        return Wait(reason="DeletingTrial", message=f"trial {child.name} is being deleted: {why}", requeue=SOON)
+    if child is not None and child.status.finished is None:
+        return RemoveTrial(trial=child)
+    if entry is None or entry.phase is not StagePhase.RUNNING:
+        return None
+    return CloseStage(
+        stage=StageName.TRIAL, key="", phase=StagePhase.STOPPED, result="Stopped", message=why, counts=False
+    )
 
 
 def _why(child: PPOJob) -> str:
