@@ -41,7 +41,7 @@ JUDGES: list[dict[str, Any]] = [
     {"term": "answer"},
     {"term": "own"},
     {"term": "given"},
-    {"rewardModel": {"path": "/models/judge"}},
+    {"rewardModel": {"path": "/models/judge", "maxLength": 512}},
     {"endpoint": {"url": "https://judge.example/v1", "model": "judge", "apiKeySecret": {"name": "judge"}}},
 ]
 

@@ -37,7 +37,8 @@ def evaluate_by_reward_model(folder: Path) -> None:
     """Swapped, the result is mirrored; the report names both models."""
     trained = StageRun(folder / "reward", 1, Stage.REWARD, reward.settings(folder / "reward", epochs=1))
     trained.result()
-    judge = {"rewardModel": {"path": f"{trained.layout.output}/model"}}
+    model = f"{trained.layout.output}/model"
+    judge = {"rewardModel": {"path": model, "maxLength": None}}
     other = _other_model(folder)
     one = StageRun(folder / "one", 1, Stage.EVALUATE, settings(judge=judge, baseline={"model": other}))
     figures = one.result().figures
@@ -48,6 +49,10 @@ def evaluate_by_reward_model(folder: Path) -> None:
         swapped[name] for name in ("losses", "ties", "wins")
     ]
     assert abs(figures["winRateLow"] - (1 - swapped["winRateHigh"])) < 1e-9
+    short = {"rewardModel": {"path": model, "maxLength": 1}}
+    told = settings(judge=short, baseline={"model": other})
+    cut = StageRun(folder / "cut", 1, Stage.EVALUATE, told).result().figures
+    assert cut["ties"] == 24, "of a last token that is the same everywhere, the same is thought"
     text = (one.layout.output / "report.md").read_text()
     assert other in text
     assert "Clearest" in text

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from ppojob_operator.api.v1alpha1.reward import RewardEngine, RewardModel, RewardRule, RewardTerm, RuleType
+from ppojob_operator.api.v1alpha1.reward import RewardRule, RewardTerm, RuleType
+from ppojob_operator.api.v1alpha1.reward_scoring import RewardEngine, RewardScoring
 from ppojob_operator.api.v1alpha1.spec import Device, PPOJobSpec
 from ppojob_operator.domain import effective
 from ppojob_operator.domain.observation import Problem
@@ -15,12 +16,15 @@ def reward_problems(spec: PPOJobSpec) -> Iterator[Problem]:
     for term in spec.reward.terms:
         path = f"spec.reward.terms[{term.name}]"
         yield from _term(term, path, spec)
-        model = RewardModel(path="trained here") if term.training is not None else term.model
-        if model is None or effective.reward_engine(model, spec) is RewardEngine.TRANSFORMERS:
+        scoring, where = (term.training.scoring, "training.scoring") if term.training else (term.model, "model")
+        if scoring is None:
+            continue
+        yield from _scoring(scoring, f"{path}.{where}", spec)
+        if effective.reward_engine(scoring, spec) is RewardEngine.TRANSFORMERS:
             continue
         if served:
             message = f"verl serves one reward model, that of {served}: give one of them engine Transformers"
-            yield Problem(field=f"{path}.model.engine" if term.model else path, message=message)
+            yield Problem(field=f"{path}.{where}.engine", message=message)
         served = served or term.name
 
 
@@ -30,8 +34,6 @@ def _term(term: RewardTerm, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
         yield Problem(field=path, message="set exactly one of rule, function, model, training")
     if term.rule is not None:
         yield from _rule(term.rule, f"{path}.rule", spec)
-    if term.model is not None:
-        yield from _model(term.model, f"{path}.model", spec)
 
 
 def _rule(rule: RewardRule, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
@@ -54,17 +56,17 @@ def _rule(rule: RewardRule, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
             yield Problem(field=f"{path}.pattern", message=f"is no Python regular expression: {error}")
 
 
-def _model(model: RewardModel, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
-    if effective.reward_engine(model, spec) is RewardEngine.TRANSFORMERS:
+def _scoring(scoring: RewardScoring, path: str, spec: PPOJobSpec) -> Iterator[Problem]:
+    if effective.reward_engine(scoring, spec) is RewardEngine.TRANSFORMERS:
         for name in ("tensor_parallel_size", "memory_fraction"):
-            if getattr(model, name) is not None:
-                field = f"{path}.{type(model).model_fields[name].alias}"
+            if getattr(scoring, name) is not None:
+                field = f"{path}.{RewardScoring.model_fields[name].alias}"
                 yield Problem(field=field, message="goes with engine VLLM or SGLang only")
         return
     if spec.cluster.device is Device.CPU:
         message = "goes with accelerators only: on spec.cluster.device CPU use Transformers"
         yield Problem(field=f"{path}.engine", message=message)
-    devices, parallel = effective.devices(spec), model.tensor_parallel_size or 1
+    devices, parallel = effective.devices(spec), scoring.tensor_parallel_size or 1
     if devices % parallel:
         message = f"must divide the {devices} devices of spec.cluster"
         yield Problem(field=f"{path}.tensorParallelSize", message=message)

@@ -1,6 +1,6 @@
 """What a spec means where it leaves a choice open: defaults that depend on other fields, and what follows from them."""
 
-from ppojob_operator.api.v1alpha1.reward import RewardEngine, RewardModel
+from ppojob_operator.api.v1alpha1.reward_scoring import RewardEngine, RewardScoring
 from ppojob_operator.api.v1alpha1.spec import DEFAULT_KL_TARGET, Device, PPOJobSpec
 from ppojob_operator.api.v1alpha1.training import Engine, Estimator, KLEstimate, KLPlacement
 
@@ -71,9 +71,9 @@ def engine(spec: PPOJobSpec) -> Engine:
     return spec.rollout.engine or default
 
 
-def reward_engine(model: RewardModel, spec: PPOJobSpec) -> RewardEngine:
+def reward_engine(scoring: RewardScoring, spec: PPOJobSpec) -> RewardEngine:
     """That of the rollout, unless the term says otherwise."""
-    return model.engine or RewardEngine(engine(spec).value)
+    return scoring.engine or RewardEngine(engine(spec).value)
 
 
 def gradient_checkpointing(spec: PPOJobSpec) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ppojob_operator.api.v1alpha1.reward import Reward
+from ppojob_operator.api.v1alpha1.reward_scoring import RewardScoring
 from ppojob_operator.api.v1alpha1.reward_training import RewardTraining
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 
@@ -75,7 +76,11 @@ def cluster_hash(spec: PPOJobSpec) -> str:
 def _without_gates(reward: Reward) -> Reward:
     """What says when to save a reward model and whether it is good enough changes nothing of the run."""
     terms = [
-        term.model_copy(update={"training": lasting(term.training)}) if term.training is not None else term
+        term
+        if term.training is None
+        else term.model_copy(
+            update={"training": lasting(term.training).model_copy(update={"scoring": term.training.scoring})}
+        )
         for term in reward.terms
     ]
     return reward.model_copy(update={"terms": terms})
@@ -84,7 +89,8 @@ def _without_gates(reward: Reward) -> Reward:
 def lasting(training: RewardTraining) -> RewardTraining:
     """What the reward model follows from."""
     save_steps = RewardTraining.model_fields["save_steps"].default
-    return training.model_copy(update={"minimum_accuracy": None, "save_steps": save_steps})
+    unused = {"minimum_accuracy": None, "save_steps": save_steps, "scoring": RewardScoring()}
+    return training.model_copy(update=unused)
 
 
 def _later_parts(spec: PPOJobSpec) -> dict[str, Any]:

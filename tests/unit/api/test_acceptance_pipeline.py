@@ -34,6 +34,16 @@ def test_what_the_api_server_refuses_is_refused_here_too(name: str) -> None:
             "spec.reward.terms[a].training.batchSize",
             "multiple of the 2 devices",
         ),
+        (
+            terms({"name": "a", "training": TRAINED | {"scoring": {"memoryFraction": 0.5}}}),
+            "spec.reward.terms[a].training.scoring.memoryFraction",
+            "goes with engine VLLM or SGLang only",
+        ),
+        (
+            terms({"name": "a", "training": TRAINED | {"scoring": {"engine": "VLLM"}}}),
+            "spec.reward.terms[a].training.scoring.engine",
+            "goes with accelerators only",
+        ),
         (evaluation(baseline={"step": 7}), "spec.evaluation.baseline.step", "every 5 steps up to 30"),
         (evaluation(baseline={"step": 35}), "spec.evaluation.baseline.step", "every 5 steps up to 30"),
     ],

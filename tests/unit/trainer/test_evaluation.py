@@ -13,11 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ppojob_trainer.errors import ConfigError, DataError
+from ppojob_trainer.stages.conversations import ends
 from ppojob_trainer.stages.evaluate import journal, judging, questions, replies, report
 from ppojob_trainer.stages.evaluate.judging import Case, Verdicts
 from ppojob_trainer.stages.evaluate.questions import Question
 from ppojob_trainer.stages.evaluate.replies import Reply
-from ppojob_trainer.stages.evaluate.settings import Engine, EvaluateSettings, Format, PromptSource, Side, TermsJudge
+from ppojob_trainer.stages.evaluate.settings import (
+    Engine,
+    EvaluateSettings,
+    Format,
+    PromptSource,
+    RewardModelJudge,
+    Side,
+    TermsJudge,
+)
 from ppojob_trainer.stages.evaluate.verdicts import Outcome, Verdict, by_orders, by_scores, summary
 from ppojob_trainer.stages.intervals import wilson
 
@@ -35,7 +44,7 @@ SETTINGS: dict[str, Any] = {
     "engine": "Transformers",
     "tensorParallelSize": 1,
     "memoryFraction": 0.5,
-    "judge": {"rewardModel": {"path": "/models/rm"}},
+    "judge": {"rewardModel": {"path": "/models/rm", "maxLength": 512}},
     "tieMargin": 0.0,
     "examples": 4,
 }
@@ -62,6 +71,12 @@ def test_settings_are_read() -> None:
     assert found.candidate.is_checkpoint
     assert EvaluateSettings.from_json(SETTINGS | {"engine": "SGLang"}).engine is Engine.TRANSFORMERS
     assert found.baseline == Side("/models/base", is_checkpoint=False)
+    assert found.judge == RewardModelJudge("/models/rm", 512)
+
+
+def test_of_what_is_too_long_for_a_reward_model_it_reads_the_end() -> None:
+    assert ends([[1, 2, 3], [4]], 2) == [[2, 3], [4]]
+    assert ends([[1, 2, 3], [4]], None) == [[1, 2, 3], [4]]
 
 
 @pytest.mark.parametrize("field", sorted(SETTINGS))

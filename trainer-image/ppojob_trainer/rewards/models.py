@@ -104,7 +104,12 @@ class TransformersModel:
             if self._scorer is None:
                 given = self._conversations
                 given.check()
-                self._scorer = Scorer.load(given.path, trust_remote_code=given.trust_remote_code, device="cpu")
+                self._scorer = Scorer.load(
+                    given.path,
+                    trust_remote_code=given.trust_remote_code,
+                    device="cpu",
+                    max_length=given.max_length,
+                )
                 self._thread = threading.Thread(target=self._serve, name="reward-model", daemon=True)
                 self._thread.start()
 
@@ -137,8 +142,7 @@ class TransformersModel:
     def _score(self, batch: Sequence[tuple[Answer, Future[float]]]) -> None:
         try:
             tokens = self._scorer.encode([self._conversations.of(answer) for answer, _ in batch])
-            limit = self._conversations.max_length or 0  # [-0:] is all of them
-            scores = self._scorer.score([row[-limit:] for row in tokens], BATCH)
+            scores = self._scorer.score(tokens, BATCH)
         except Exception as error:
             for _, result in batch:
                 result.set_exception(error)  # theirs who wait

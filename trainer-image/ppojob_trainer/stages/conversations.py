@@ -21,6 +21,11 @@ def answered(prompt: Conversation, answer: str) -> Conversation:
     return [*prompt, {"role": "assistant", "content": answer}]
 
 
+def ends(rows: list[list[int]], most: int | None) -> list[list[int]]:
+    """The last `most` tokens of each: the answer is at the end."""
+    return rows if most is None else [row[-most:] for row in rows]
+
+
 def require_template(tokenizer: Any, model: str) -> None:
     """Raises ConfigError where the tokenizer cannot write a conversation."""
     if not getattr(tokenizer, "chat_template", None):

@@ -9,19 +9,22 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from ppojob_trainer.errors import ConfigError
-from ppojob_trainer.stages.conversations import Conversation, require_padding, require_template
+from ppojob_trainer.stages.conversations import Conversation, ends, require_padding, require_template
 
 
 class Scorer:
     """A reward model, loaded."""
 
-    def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
+    def __init__(self, model: Any, tokenizer: Any, device: str, max_length: int | None = None) -> None:
         self.model = model.to(device).eval()
         self.tokenizer = tokenizer
         self.device = device
+        limits = (max_length, getattr(model.config.get_text_config(), "max_position_embeddings", None))
+        self.max_length = min((limit for limit in limits if limit), default=None)
+        """Tokens that the model may read."""
 
     @classmethod
-    def load(cls, path: str | Path, *, trust_remote_code: bool, device: str) -> Self:
+    def load(cls, path: str | Path, *, trust_remote_code: bool, device: str, max_length: int | None = None) -> Self:
         """Raises ConfigError where it is not a reward model."""
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=trust_remote_code)
         require_template(tokenizer, str(path))
@@ -34,10 +37,11 @@ class Scorer:
                 f"{path} is not a reward model: one has a sequence-classification head of one label in its files"
             )
         model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
-        return cls(model, tokenizer, device)
+        return cls(model, tokenizer, device, max_length)
 
     def encode(self, conversations: Sequence[Conversation]) -> list[list[int]]:
-        return encode(self.tokenizer, conversations)
+        """Of what is longer than the model may read, the end."""
+        return ends(encode(self.tokenizer, conversations), self.max_length)
 
     @torch.inference_mode()
     def score(

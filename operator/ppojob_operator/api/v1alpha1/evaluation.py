@@ -87,6 +87,9 @@ class JudgeModel(Model):
     """A reward model that judges."""
 
     path: Path = Field(description="Its folder in the trainer's pods")
+    max_length: Annotated[int, Field(ge=16, le=1_048_576)] | None = Field(
+        default=None, description="Tokens that it reads at most, of what is longer the end; default: all that it can"
+    )
 
 
 class Judge(Model):

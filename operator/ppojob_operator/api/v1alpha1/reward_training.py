@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from ppojob_operator.api.v1alpha1.base import Count, Model, Path, Positive, rules
+from ppojob_operator.api.v1alpha1.reward_scoring import RewardScoring
 from ppojob_operator.api.v1alpha1.training import Lora
 
 
@@ -36,6 +37,9 @@ class RewardTraining(Model):
     learning_rate: Positive = Field(default=1e-5, description="Peak; it falls linearly to 0")
     save_steps: Count = Field(
         default=100, description="Optimizer steps between checkpoints, to go on from after a kill"
+    )
+    scoring: RewardScoring = Field(
+        default_factory=RewardScoring, description="How the trained model scores answers in PPO"
     )
     minimum_accuracy: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="Share of held-out pairs ranked right, below which the job fails before PPO begins"

@@ -65,10 +65,11 @@ def evaluate_work(
 
 def export_work(observation: Observation, job: AcceptedJob, judgement: Judgement) -> Work | str:
     """Or why they cannot be known."""
-    wanted, checkpoint = job.spec.export, _result(observation, job, judgement)
+    wanted, point = job.spec.export, restart_point(observation.job.status, judgement)
     assert wanted is not None, "asked for where an export is wanted only"
-    if checkpoint is None:
+    if point is None:
         return "no checkpoint of the trained model is left on the claim"
+    checkpoint = _folder(job, point)
     spec = job.spec
     settings = {
         "checkpoint": checkpoint,
@@ -77,7 +78,7 @@ def export_work(observation: Observation, job: AcceptedJob, judgement: Judgement
         "format": wanted.format.value,
         "dtype": _TYPES[wanted.data_type.value] if wanted.data_type else None,
         "target": told_target(wanted),
-        "card": _card(observation, job),
+        "card": _card(observation, job, point.step),
     }
     return Work(Stage.EXPORT, settings, hash_of({"export": wanted, "checkpoint": checkpoint}))
 
@@ -133,14 +134,14 @@ def told_judge(judge: Judge, spec: PPOJobSpec) -> Settings:
         endpoint = judge.endpoint.model_dump(mode="json", by_alias=True, exclude={"api_key_secret"})
         return {"endpoint": endpoint | {"apiKeyEnv": ENV_JUDGE_KEY if judge.endpoint.api_key_secret else None}}
     if judge.reward_model is not None:
-        return {"rewardModel": {"path": judge.reward_model.path}}
+        return {"rewardModel": {"path": judge.reward_model.path, "maxLength": judge.reward_model.max_length}}
     (term,) = [item for item in spec.reward.terms if item.name == judge.term]
     if term.model is not None:
-        return {"rewardModel": {"path": term.model.path}}
+        return {"rewardModel": {"path": term.model.path, "maxLength": term.model.max_length}}
     return {"terms": [told_term(term, spec)]}
 
 
-def _card(observation: Observation, job: AcceptedJob) -> Settings:
+def _card(observation: Observation, job: AcceptedJob, step: int) -> Settings:
     """Facts for the model card that do not change any more once training is done."""
     status, spec = observation.job.status, job.spec
     evaluated = recorded(status, Stage.EVALUATE)
@@ -150,7 +151,7 @@ def _card(observation: Observation, job: AcceptedJob) -> Settings:
         "namespace": job.namespace,
         "uid": job.uid,
         "estimator": spec.algorithm.estimator.value,
-        "steps": spec.training.total_steps,
+        "steps": step,
         "batchSize": spec.training.batch_size,
         "learningRate": spec.training.learning_rate,
         "rewards": [term.name for term in spec.reward.terms],

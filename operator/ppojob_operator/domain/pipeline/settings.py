@@ -12,6 +12,7 @@ from ppojob_contract.preparation import USES, Use
 from ppojob_contract.stages import Stage, StageLayout
 from ppojob_operator.api.v1alpha1.preparation import PrepareSource
 from ppojob_operator.api.v1alpha1.reward import RewardModel, RewardTerm
+from ppojob_operator.api.v1alpha1.reward_training import RewardTraining
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
 from ppojob_operator.domain.functions import prepare_folder
 from ppojob_operator.domain.hashes import hash_of, lasting
@@ -88,7 +89,7 @@ def reward_work(job: AcceptedJob) -> Work | None:
         "train": list(training.train) or _prepared(job, "pairs-train.parquet"),
         "validation": list(training.validation) or _prepared(job, "pairs-validation.parquet"),
     }
-    told = training.model_dump(mode="json", by_alias=True)
+    told = training.model_dump(mode="json", by_alias=True, exclude={"scoring"})
     settings = {
         **told,
         **files,
@@ -97,6 +98,10 @@ def reward_work(job: AcceptedJob) -> Work | None:
         "seed": spec.data.seed,
     }
     return Work(Stage.REWARD, settings, hash_of({"training": lasting(training), "seed": spec.data.seed, **files}))
+
+
+def _trained_here(training: RewardTraining, path: str) -> RewardModel:
+    return RewardModel(path=path, **training.scoring.model_dump())
 
 
 def _prepared(job: AcceptedJob, file: str) -> list[str]:
@@ -116,9 +121,11 @@ def resolved(job: AcceptedJob) -> PPOJobSpec:
         spec = spec.model_copy(update={"data": spec.data.model_copy(update=files)})
     trained = reward_work(job)
     if trained is not None:
-        model = RewardModel(path=f"{trained.output(job)}/model")
+        path = f"{trained.output(job)}/model"
         terms = [
-            term.model_copy(update={"training": None, "model": model}) if term.training is not None else term
+            term.model_copy(update={"training": None, "model": _trained_here(term.training, path)})
+            if term.training is not None
+            else term
             for term in spec.reward.terms
         ]
         spec = spec.model_copy(update={"reward": spec.reward.model_copy(update={"terms": terms})})

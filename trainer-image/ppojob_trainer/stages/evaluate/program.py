@@ -157,7 +157,12 @@ def _by_reward_model(
     if not cases:
         return
     talks = [case.question.conversation(reply.texts) for case in cases for reply in (case.candidate, case.baseline)]
-    task = {"model": judge.path, "trustRemoteCode": settings.trust_remote_code, "conversations": talks}
+    task = {
+        "model": judge.path,
+        "maxLength": judge.max_length,
+        "trustRemoteCode": settings.trust_remote_code,
+        "conversations": talks,
+    }
     rewards: list[float] = gang.run(reward_judge.work, task, gang.Shape(1, 1), context, context.check)[0]
     verdicts.keep(
         [

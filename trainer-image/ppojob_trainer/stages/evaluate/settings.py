@@ -45,6 +45,8 @@ class RewardModelJudge:
     """The higher reward is better."""
 
     path: str
+    max_length: int | None = None
+    """Tokens that it reads at most; None: all that it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,8 @@ def _engine(name: str) -> Engine:
 def judge_of(value: Mapping[str, Any]) -> Judge:
     match dict(value):
         case {"rewardModel": model}:
-            return RewardModelJudge(str(model["path"]))
+            most = model.get("maxLength")
+            return RewardModelJudge(str(model["path"]), None if most is None else int(most))
         case {"terms": terms}:
             return _terms(terms)
         case {"endpoint": endpoint}:
