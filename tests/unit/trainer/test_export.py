@@ -121,12 +121,27 @@ def test_what_is_there_already_is_taken(tmp_path: Path, target: Path) -> None:
 
 def test_leftovers_of_a_killed_run_do_not_hinder(tmp_path: Path, target: Path) -> None:
     values = settings(target=str(target))
-    beside = target.with_name(f".sums.{key_of(values)}-0001")
-    beside.mkdir(parents=True)
-    (beside / "half").write_text("x")
+    for run in ("0001", "0007"):
+        beside = target.with_name(f".sums.{key_of(values)}-{run}")
+        beside.mkdir(parents=True)
+        (beside / "half").write_text("x")
+    another = target.with_name(".sums.another-0001")
+    another.mkdir()
     _, outcome = export(tmp_path, values)
     assert outcome.exit_class is ExitClass.SUCCEEDED
     assert not (target / "half").exists()
+    assert set(target.parent.glob(".*")) == {another}, "another job's may be under way"
+
+
+def test_leftovers_go_where_the_model_was_placed_before_the_kill(tmp_path: Path, target: Path) -> None:
+    values = settings(target=str(target))
+    layout, _ = export(tmp_path, values)
+    shutil.rmtree(layout.output)
+    left = target.with_name(f".sums.{key_of(values)}-0001")
+    left.mkdir()
+    _, outcome = export(tmp_path, values)
+    assert outcome.exit_class is ExitClass.SUCCEEDED
+    assert not left.exists()
 
 
 def foreign(target: Path) -> None:

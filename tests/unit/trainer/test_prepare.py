@@ -270,6 +270,18 @@ def test_nothing_to_train_on(tmp_path: Path, count: int, changes: dict[str, Any]
     assert message in fails(tmp_path, settings(source(path), **changes))
 
 
+def test_of_several_prompts_of_a_row_those_that_are_too_long_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "several.py"
+    path.write_text("def convert(row):\n    return [{'prompt': 'word ' * length} for length in row['lengths']]\n")
+    rows = write(tmp_path / "rows.jsonl", *({"lengths": lengths} for lengths in ([1, 9, 10], [2, 20], [30, 40])))
+    told = source(rows, "Function", function={"path": str(path), "name": "convert"})
+    made = prepare(tmp_path, settings(told, maxPromptLength=9, validationFraction=0))
+    report = made.report
+    assert (len(made.prompts()), report["rowsOut"], report["rowsTooLong"], report["promptsTooLong"]) == (3, 2, 1, 4)
+    assert report["sources"]["rows"]["promptsTooLong"] == 4
+    assert "too long: 4, bad: 0" in made.outcome.message
+
+
 def test_prompts_that_are_too_long_go_and_are_counted(tmp_path: Path) -> None:
     rows = [{"prompt": "word " * length} for length in (1, 8, 9, 20, 40)]
     path = write(tmp_path / "rows.jsonl", *rows)
@@ -338,12 +350,13 @@ def test_figures_and_message(tmp_path: Path) -> None:
     made = prepare(tmp_path, settings(source(path), maxBadRows=1))
     train, validation = made.report["trainRows"], made.report["validationRows"]
     assert read_json(made.layout.result) == {
-        "message": f"100 of 102 rows; {train} prompts to train, {validation} to validate; 1 too long, 1 bad",
+        "message": f"100 of 102 rows; {train} prompts to train, {validation} to validate; too long: 1, bad: 1",
         "figures": {
             "rowsIn": 102.0,
             "rowsOut": 100.0,
             "rowsDropped": 2.0,
             "rowsTooLong": 1.0,
+            "promptsTooLong": 1.0,
             "rowsBad": 1.0,
             "trainRows": float(train),
             "validationRows": float(validation),

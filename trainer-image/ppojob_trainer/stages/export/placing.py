@@ -66,13 +66,13 @@ def _taken(target: Path, there: dict[str, Any] | None) -> DataError:
 
 def place(model: Path, target: Path, origin: dict[str, Any], run: int) -> None:
     """Makes `target` of the files in `model`. Raises DataError where something else is there by now."""
+    begun = f".{target.name}.{origin['key']}-"
+    for left in target.parent.glob(f"{begun}[0-9]*"):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
     if check(target, origin):
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{origin['key']}-{run:04d}")
-    if beside.exists():
-        shutil.rmtree(beside)
-    beside.mkdir()
+    beside = target.with_name(f"{begun}{run:04d}")
+    beside.mkdir(parents=True)
     for path in sorted(model.iterdir()):
         _put(path, beside / path.name)
     sealing.sync(beside)

@@ -105,19 +105,20 @@ class Preparation:
             return
         try:
             made = make(raw.value)
-            kept = self._within_length(made)
+            kept, too_long = self._within_length(made)
         except RowError as error:
             self._tally.bad(tally, Bad(raw.file, raw.number, str(error)))
             return
         if not made.prompts and not made.pairs:
             tally.left_out += 1
             return
+        tally.prompts_too_long += too_long
         wrote = self._write(source, tally, raw, kept)
         tally.rows_out += wrote
         tally.too_long += not wrote
 
-    def _within_length(self, made: Made) -> Made:
-        """Without what is too long. Equal prompts are counted once."""
+    def _within_length(self, made: Made) -> tuple[Made, int]:
+        """Without what is too long, and how many prompts that is. Equal prompts are counted once."""
         most, known = self._settings.max_prompt_length, dict[str, int]()
 
         def fits(messages: Any) -> bool:
@@ -131,7 +132,7 @@ class Preparation:
             pairs=tuple(pair for pair in made.pairs if fits(pair.messages)),
         )
         self._tally.lengths.update(known.values())
-        return kept
+        return kept, sum(length > most for length in known.values())
 
     def _write(self, source: Source, tally: OfSource, raw: Raw, made: Made) -> bool:
         seed = self._settings.seed
@@ -236,6 +237,6 @@ def _message(figures: dict[str, int]) -> str:
         said.append(f"{figures['trainRows']} prompts to train, {figures['validationRows']} to validate")
     if figures["pairsTrain"]:
         said.append(f"{figures['pairsTrain']} pairs to train, {figures['pairsValidation']} to validate")
-    if figures["rowsDropped"]:
-        said.append(f"{figures['rowsTooLong']} too long, {figures['rowsBad']} bad")
+    if figures["rowsDropped"] or figures["promptsTooLong"]:
+        said.append(f"too long: {figures['promptsTooLong']}, bad: {figures['rowsBad']}")
     return "; ".join(said)

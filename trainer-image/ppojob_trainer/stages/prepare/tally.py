@@ -23,6 +23,9 @@ class OfSource:
     rows_out: int = 0
     """Rows that gave something."""
     too_long: int = 0
+    """Rows that gave nothing since all of it was too long."""
+    prompts_too_long: int = 0
+    """Left out, of all rows: a user's function may give several."""
     left_out: int = 0
     """By the user's function."""
     bad: int = 0
@@ -34,6 +37,7 @@ class OfSource:
             "rowsIn": self.rows_in,
             "rowsOut": self.rows_out,
             "rowsTooLong": self.too_long,
+            "promptsTooLong": self.prompts_too_long,
             "rowsLeftOutByFunction": self.left_out,
             "rowsBad": self.bad,
             "promptsWithoutAnswer": self.without_answer,
@@ -86,6 +90,7 @@ class Tally:
             "rowsOut": self.total("rows_out"),
             "rowsDropped": self.dropped,
             "rowsTooLong": self.total("too_long"),
+            "promptsTooLong": self.total("prompts_too_long"),
             "rowsBad": self.total("bad"),
         }
 
