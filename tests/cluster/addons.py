@@ -82,8 +82,12 @@ def import_images(paths: Paths) -> None:
     containerd.remove_images(paths, [old for old in present if old.startswith(names) and old not in wanted])
 
 
+# Through the API server, which answers wherever the caller is.
+PROMETHEUS_PROXY = f"/api/v1/namespaces/{_PROMETHEUS.namespace}/services/prometheus:9090/proxy"
+
+
 def prometheus_url(kubectl: Kubectl) -> str:
-    """Where Prometheus answers; from the host too, on our own node."""
+    """Where Prometheus answers in the cluster; from the host too, on our own node only."""
     service = kubectl.read("service/prometheus", "--namespace", _PROMETHEUS.namespace)
     return f"http://{service['spec']['clusterIP']}:9090"
 
@@ -163,9 +167,9 @@ class Installer:
             name, _, tag = image.reference.rpartition(":")
             key = image.name.replace("-", "_").upper()
             values |= {key: image.reference, f"{key}_NAME": name, f"{key}_TAG": tag}
-        # Elsewhere the operator chooses the image and the version that it was made for.
-        values["PROMETHEUS_IMAGE"] = values["PROMETHEUS"] if self._own else "null"
-        values["PROMETHEUS_VERSION"] = f"v{PROMETHEUS.release}" if self._own else "null"
+        values["PROMETHEUS_VERSION"] = f"v{PROMETHEUS.release}"
+        if not self._own:
+            values["PROMETHEUS"] = f"quay.io/prometheus/prometheus:v{PROMETHEUS.release}"
         return values
 
     def _kustomized(self, name: str) -> str:

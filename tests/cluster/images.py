@@ -123,7 +123,7 @@ def load(paths: Paths, reference: str) -> str:
     target = targets.choose(paths)
     if target is Target.EXISTING:
         return _push(paths, reference, registry.required())
-    if target is Target.NODE and _loaded(paths, reference):
+    if _loaded(paths, reference):
         return reference
     with Progress(1).step(f"image {reference}: loading"):
         if target is Target.KIND:
@@ -240,9 +240,14 @@ def _built(paths: Paths, reference: str) -> bool:
 
 
 def _loaded(paths: Paths, reference: str) -> bool:
-    """In the node of our own, where that is the cluster."""
-    ours = targets.choose(paths) is Target.NODE
-    return ours and containerd.answers(paths) and reference in containerd.images(paths)
+    """In the cluster's node, where that is our own or kind's."""
+    match targets.choose(paths):
+        case Target.NODE:
+            return containerd.answers(paths) and reference in containerd.images(paths)
+        case Target.KIND:
+            return targets.kind_has(reference)
+        case Target.EXISTING:
+            return False
 
 
 def _prune_buildah(paths: Paths, reference: str) -> None:

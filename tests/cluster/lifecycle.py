@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from . import addons, cgroups, kubectl, network, node, packages, registry, targets, tools, volumes
 from .kubectl import Kubectl
 from .progress import Progress, say
-from .settings import LOCK_FILE, Paths
+from .settings import LOCK_FILE, NODE_NAME, Paths
 from .shell import ClusterError
 from .targets import Target
 from .tools import HELM, KUBERAY, KUBERNETES, PROMETHEUS_OPERATOR, ToolGroup
@@ -95,17 +95,20 @@ def _up_node(paths: Paths) -> bool:
 
 def _up_elsewhere(paths: Paths, target: Target) -> bool:
     """Use kind or an existing cluster and install the addons that it lacks; whether anything had to be done."""
-    if target is Target.KIND:
-        targets.kind_up(paths)
     groups = [KUBERAY, PROMETHEUS_OPERATOR, HELM] + ([] if kubectl.find(paths).exists() else [KUBERNETES])
     build(paths, groups)
+    create = target is Target.KIND and not targets.kind_answers(paths)
+    if create:
+        with Progress(1).step(f"kind: cluster {NODE_NAME}", "about 1 min; kind's node image is downloaded once"):
+            targets.kind_create(paths)
     client = Kubectl(paths, targets.kubeconfig(target, paths))
     installer = addons.Installer(client, paths.cache / "addons", own_images=False)
     missing = installer.missing()
     if missing:
-        installer.install(missing)
-        installer.wait(seconds=600)
-    return bool(missing)
+        with Progress(1).step("addons: " + ", ".join(f"{addon.name} {addon.version}" for addon in missing)):
+            installer.install(missing)
+            installer.wait(seconds=600)
+    return create or bool(missing)
 
 
 def _missing(paths: Paths, groups: Sequence[ToolGroup]) -> list[ToolGroup]:

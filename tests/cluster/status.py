@@ -12,6 +12,7 @@ from .kubectl import Kubectl
 from .settings import Paths
 from .shell import CommandError
 from .targets import Target
+from .tools import HELM, KUBERNETES, PROMETHEUS
 
 
 def status(paths: Paths) -> tuple[str, bool]:
@@ -31,12 +32,22 @@ def exports(paths: Paths) -> str:
     target = targets.choose(paths)
     kubeconfig = targets.kubeconfig(target, paths)
     lines = [f"export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
-    on_path = str(paths.bin) in os.environ.get("PATH", "").split(os.pathsep)
-    if not on_path:
-        lines.append(f"export PATH={shlex.quote(str(paths.bin))}:$PATH")
-    with contextlib.suppress(CommandError):
-        lines.append(f"export PPOJOB_PROMETHEUS_URL={addons.prometheus_url(Kubectl(paths, kubeconfig))}")
+    on_path = os.environ.get("PATH", "").split(os.pathsep)
+    missing = [shlex.quote(str(folder)) for folder in _programs(target, paths) if str(folder) not in on_path]
+    if missing:
+        lines.append(f"export PATH={os.pathsep.join(missing)}:$PATH")
+    if target is Target.NODE:  # elsewhere a service's address is not reached from outside
+        with contextlib.suppress(CommandError):
+            lines.append(f"export PPOJOB_PROMETHEUS_URL={addons.prometheus_url(Kubectl(paths, kubeconfig))}")
     return "\n".join(lines)
+
+
+def _programs(target: Target, paths: Paths) -> list[Path]:
+    """The node's links, else what has been built of programs that a cluster's user wants."""
+    if target is Target.NODE:
+        return [paths.bin]
+    folders = [group.folder(paths) / "bin" for group in (KUBERNETES, HELM, PROMETHEUS)]
+    return [folder for folder in folders if folder.exists()]
 
 
 def _node_rows(paths: Paths) -> list[tuple[str, str, str]]:

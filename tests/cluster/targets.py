@@ -54,19 +54,33 @@ def kind_kubeconfig(paths: Paths) -> Path:
     return paths.cache / "kind.conf"
 
 
-def kind_up(paths: Paths) -> None:
-    """Create the kind cluster unless it is there."""
+def kind_answers(paths: Paths) -> bool:
+    """Whether our kind cluster is there and serves requests; its kubeconfig is written anew."""
+    if NODE_NAME not in run("kind", "get", "clusters").split():
+        return False
+    conf = kind_kubeconfig(paths)
+    return succeeds("kind", "export", "kubeconfig", "--name", NODE_NAME, "--kubeconfig", conf) and succeeds(
+        kubectl.find(paths), "--kubeconfig", conf, "get", "--raw", "/readyz", timeout=10
+    )
+
+
+def kind_create(paths: Paths) -> None:
+    """A fresh kind cluster in the place of one that does not answer."""
     paths.cache.mkdir(parents=True, exist_ok=True)
-    location = ("--kubeconfig", kind_kubeconfig(paths))
-    if NODE_NAME in run("kind", "get", "clusters").split():
-        run("kind", "export", "kubeconfig", "--name", NODE_NAME, *location)
-    else:
-        run("kind", "create", "cluster", "--name", NODE_NAME, "--wait", "120s", *location)
+    kind_down(paths)
+    run("kind", "create", "cluster", "--name", NODE_NAME, "--wait", "120s", "--kubeconfig", kind_kubeconfig(paths))
 
 
 def kind_down(paths: Paths) -> None:
     """Delete the kind cluster."""
     run("kind", "delete", "cluster", "--name", NODE_NAME, "--kubeconfig", kind_kubeconfig(paths))
+
+
+def kind_has(reference: str) -> bool:
+    """Whether the kind cluster's node has an image of this name."""
+    nodes = run("kind", "get", "nodes", "--name", NODE_NAME).split()
+    listing = ("ctr", "--namespace=k8s.io", "images", "ls", "--quiet", f"name=={reference}")
+    return bool(nodes) and all(reference in run("docker", "exec", node, *listing).split() for node in nodes)
 
 
 def kind_load(archive: IO[bytes], scratch: Path) -> None:

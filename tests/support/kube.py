@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,10 +91,8 @@ class Kube:
 
     def prometheus(self, path: str, **parameters: str) -> Any:
         """`data` of a call of Prometheus' HTTP API, for example prometheus("query", query="up")."""
-        base = os.environ.get("PPOJOB_PROMETHEUS_URL") or addons.prometheus_url(self.kubectl)
-        url = f"{base}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (our own cluster's address)
-            return json.load(answer)["data"]
+        query = urllib.parse.urlencode(parameters)
+        return json.loads(self.kubectl("get", "--raw", f"{addons.PROMETHEUS_PROXY}/api/v1/{path}?{query}"))["data"]
 
     def values(self, query: str) -> list[float]:
         """Values of an instant query."""

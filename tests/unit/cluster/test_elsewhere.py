@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster import addons, images, lifecycle, targets, volumes
+from tests.cluster import addons, images, lifecycle, status, targets, tools, volumes
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.registry import VARIABLE, Registry
 from tests.cluster.settings import Paths
@@ -56,15 +56,65 @@ def test_kind_where_docker_runs(where: Paths, docker: str, chosen: Target) -> No
     assert targets.choose(where) is chosen
 
 
+KIND = """case "$1 $2" in
+"get clusters") echo %s ;;
+"get nodes") echo ppojob-dev-control-plane ;;
+esac"""
+
+
 def test_kinds_own_configuration_is_no_foreign_cluster(where: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     program(where, "kubectl", "exit 0")
-    kind = program(where, "kind", "exit 0")
+    program(where, "kind", "exit 0")
     program(where, "docker", "exit 0")
     monkeypatch.setenv("KUBECONFIG", str(targets.kind_kubeconfig(where)))
     assert targets.choose(where) is Target.KIND
-    targets.kind_up(where)
-    assert "create cluster --name ppojob-dev" in calls(kind)[-1]
-    assert f"--kubeconfig {targets.kind_kubeconfig(where)}" in calls(kind)[-1]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "api", "there"),
+    [("ppojob-dev", "exit 0", True), ("ppojob-dev", "exit 1", False), ("other", "exit 0", False)],
+)
+def test_a_kind_cluster_is_there_when_it_answers(where: Paths, clusters: str, api: str, there: bool) -> None:
+    kind = program(where, "kind", KIND % clusters)
+    kubectl = program(where, "kubectl", api)
+    assert targets.kind_answers(where) is there
+    conf = targets.kind_kubeconfig(where)
+    if clusters == "ppojob-dev":
+        assert calls(kind)[-1].endswith(f": export kubeconfig --name ppojob-dev --kubeconfig {conf}")
+        assert calls(kubectl)[-1].endswith(f": --kubeconfig {conf} get --raw /readyz")
+
+
+def test_what_does_not_answer_is_replaced(where: Paths) -> None:
+    kind = program(where, "kind", "exit 0")
+    targets.kind_create(where)
+    conf = targets.kind_kubeconfig(where)
+    deleted, created = (call.removeprefix(": ") for call in calls(kind))
+    assert deleted == f"delete cluster --name ppojob-dev --kubeconfig {conf}"
+    assert created == f"create cluster --name ppojob-dev --wait 120s --kubeconfig {conf}"
+
+
+def test_an_image_that_kind_has_is_not_loaded_again(where: Paths) -> None:
+    kind = program(where, "kind", KIND % "ppojob-dev")
+    docker = program(where, "docker", 'if [ "$1" = exec ]; then echo localhost/ppojob-operator:1; fi')
+    buildah = program(where, "buildah", "exit 1")
+    where.cache.mkdir()
+    assert images.load(where, "localhost/ppojob-operator:1") == "localhost/ppojob-operator:1"
+    assert calls(docker)[-1].endswith("images ls --quiet name==localhost/ppojob-operator:1")
+    assert not calls(buildah)
+    with pytest.raises(ClusterError, match="buildah"):
+        images.load(where, "localhost/ppojob-operator:2")
+    assert not any("load" in call for call in calls(kind))
+
+
+def test_elsewhere_no_address_is_given_that_only_the_cluster_reaches(where: Paths) -> None:
+    program(where, "kind", "exit 0")
+    program(where, "docker", "exit 0")
+    program(where, "kubectl", """echo '{"spec": {"clusterIP": "10.96.0.7"}}'""")
+    (where.cache / "tools" / f"helm-{tools.HELM.key}" / "bin").mkdir(parents=True)
+    assert status.exports(where).splitlines() == [
+        f"export KUBECONFIG={targets.kind_kubeconfig(where)}",
+        f"export PATH={tools.HELM.folder(where)}/bin:$PATH",
+    ]
 
 
 @pytest.mark.parametrize("target", [Target.EXISTING, Target.KIND])
