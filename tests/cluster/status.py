@@ -22,7 +22,7 @@ def status(paths: Paths) -> tuple[str, bool]:
     rows = [("cluster", target.value, "")]
     if target is Target.NODE:
         rows += _node_rows(paths)
-    rows += _addon_rows(Kubectl(paths, kubeconfig))
+    rows += _addon_rows(Kubectl(paths, kubeconfig), ours=target is Target.NODE)
     rows.append(("kubeconfig", str(kubeconfig), "" if kubeconfig.exists() else "missing"))
     return _table(rows), all(state not in ("missing", "stopped", "not ready") for _, _, state in rows)
 
@@ -64,13 +64,18 @@ def _node_rows(paths: Paths) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _addon_rows(client: Kubectl) -> list[tuple[str, str, str]]:
+def _addon_rows(client: Kubectl, *, ours: bool) -> list[tuple[str, str, str]]:
+    """Versions only of what is ours: elsewhere an addon may have been there before, in another one."""
     try:
         there = addons.available(client)
     except CommandError:
         there = set()
     return [
-        ("addon", f"{addon.name} {addon.version}", "available" if addon.name in there else "missing")
+        (
+            "addon",
+            f"{addon.name} {addon.version}" if ours else addon.name,
+            "available" if addon.name in there else "missing",
+        )
         for addon in addons.ADDONS
     ]
 

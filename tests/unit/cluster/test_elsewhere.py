@@ -106,6 +106,17 @@ def test_an_image_that_kind_has_is_not_loaded_again(where: Paths) -> None:
     assert not any("load" in call for call in calls(kind))
 
 
+def test_a_foreign_addon_is_listed_without_our_version(where: Paths) -> None:
+    program(where, "kind", "exit 0")
+    program(where, "docker", "exit 0")
+    program(where, "kubectl", """echo '{"items": []}'""")
+    table, well = status.status(where)
+    assert [line.split() for line in table.splitlines()[1:-1]] == [
+        ["addon", addon.name, "missing"] for addon in addons.ADDONS
+    ]
+    assert not well
+
+
 def test_elsewhere_no_address_is_given_that_only_the_cluster_reaches(where: Paths) -> None:
     program(where, "kind", "exit 0")
     program(where, "docker", "exit 0")
