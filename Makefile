@@ -65,8 +65,8 @@ bench-scale: setup cluster-build ## What the operator costs with 1,000 jobs (JOB
 test-faults: setup cluster-with-images ## What is killed or damaged in a rollback: docs/faults.md (an hour; ONLY=word, REST=1 what is not well yet)
 	code=0; $(BIN)/python -m tests.faults --only "$(ONLY)" $(if $(REST),--rest) || code=$$?; $(BIN)/python -m tests.faults --report; exit $$code
 
-test-long: setup cluster-with-images ## Operator killed four times in a run, silence, a slow stop, a head pod deleted (13 minutes)
-	$(PYTEST) -s -m slow tests/e2e/test_operator_killed.py tests/e2e/test_silence.py tests/e2e/test_slow_stop.py tests/e2e/test_told.py
+test-long: setup cluster-with-images ## Operator killed four times in a run, silence, a slow stop, a head pod deleted, a judge that is down (16 minutes)
+	$(PYTEST) -s -m slow tests/e2e/test_mended.py tests/e2e/test_operator_killed.py tests/e2e/test_silence.py tests/e2e/test_slow_stop.py tests/e2e/test_told.py
 
 test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py

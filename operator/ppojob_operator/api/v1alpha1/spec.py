@@ -259,7 +259,9 @@ class PPOJobSpec(Model):
         )
     )
     suspend: bool = Field(default=False, description="Save, stop and give the devices back; false again resumes")
-    restart: Restart | None = Field(default=None, description="Another attempt by hand, also of a job that was paused")
+    restart: Restart | None = Field(
+        default=None, description="Another attempt by hand, also of a job that was paused or failed after training"
+    )
     graceful_stop_seconds: Seconds = Field(default=300, description="For finishing a step and saving before a stop")
     ttl_seconds_after_finished: Whole | None = Field(
         default=None, description="Delete the PPOJob so long after its end; its files stay"
