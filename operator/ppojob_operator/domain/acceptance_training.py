@@ -38,15 +38,29 @@ def _hub_names(spec: PPOJobSpec) -> Iterator[Problem]:
     set_by_user = trainer.image is not None or spec.cluster.pod_template or _OFFLINE in {e.name for e in trainer.env}
     if spec.cluster.device is not Device.CPU or set_by_user:
         return
-    critic = spec.model.critic
-    paths = {"spec.model.actor.path": spec.model.actor.path, "spec.model.critic.path": critic.path if critic else "/"}
-    models = {f"spec.reward.terms[{term.name}].model.path": term.model.path for term in spec.reward.terms if term.model}
-    for field, path in (paths | models).items():
+    for field, path in _models(spec):
         if not path.startswith("/"):
             message = (
                 "is a hub name, and the image for CPU asks no hub: name a folder of the image or of the claim, or "
             )
             yield Problem(field=field, message=message + f'set {_OFFLINE} to "0" in spec.trainer.env')
+
+
+def _models(spec: PPOJobSpec) -> Iterator[tuple[str, str]]:
+    """Every model that the spec names, by its field."""
+    yield "spec.model.actor.path", spec.model.actor.path
+    if spec.model.critic is not None:
+        yield "spec.model.critic.path", spec.model.critic.path
+    for term in spec.reward.terms:
+        if term.model is not None:
+            yield f"spec.reward.terms[{term.name}].model.path", term.model.path
+        if term.training is not None:
+            yield f"spec.reward.terms[{term.name}].training.model", term.training.model
+    evaluation = spec.evaluation
+    if evaluation is not None and evaluation.judge.reward_model is not None:
+        yield "spec.evaluation.judge.rewardModel.path", evaluation.judge.reward_model.path
+    if evaluation is not None and evaluation.baseline.path is not None:
+        yield "spec.evaluation.baseline.path", evaluation.baseline.path
 
 
 def _algorithm(spec: PPOJobSpec) -> Iterator[Problem]:

@@ -44,6 +44,17 @@ def test_what_the_api_server_refuses_is_refused_here_too(name: str) -> None:
             "spec.reward.terms[a].training.scoring.engine",
             "goes with accelerators only",
         ),
+        (
+            terms({"name": "a", "training": TRAINED | {"model": "org/base"}}),
+            "spec.reward.terms[a].training.model",
+            "is a hub name, and the image for CPU asks no hub",
+        ),
+        (
+            evaluation(judge={"rewardModel": {"path": "org/judge"}}),
+            "spec.evaluation.judge.rewardModel.path",
+            "is a hub name, and the image for CPU asks no hub",
+        ),
+        (evaluation(baseline={"path": "org/base"}), "spec.evaluation.baseline.path", "is a hub name"),
         (evaluation(baseline={"step": 7}), "spec.evaluation.baseline.step", "every 5 steps up to 30"),
         (evaluation(baseline={"step": 35}), "spec.evaluation.baseline.step", "every 5 steps up to 30"),
     ],
