@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.drive import Drive
 from tests.support.fake_stages import Doing
+from tests.support.world import World
 from tests.unit.controller.test_stages import PIPELINE, WON, failed, order, reasons, stages, world
 
 from ppojob_contract.outcomes import ExitClass
@@ -144,3 +145,23 @@ async def messages(drive: Drive) -> list[str]:
         await drive.step()
         found.append(drive.world.status.get("message", ""))
     return found
+
+
+@pytest.mark.parametrize("when", ["before", "after", "lost", "unanswered"])
+async def test_an_operator_killed_around_any_effect_takes_it_up_the_same(when):
+    async def story(crash: int) -> tuple[World, int]:
+        spec = PIPELINE | {"training": PIPELINE["training"] | {"totalSteps": 2}}
+        drive = Drive(world(spec, judge_down))
+        await drive.to_the_end()
+        before = len(drive.world.effects)
+        drive.world.crash_at = lambda count, _what: when if count == before + crash else None
+        drive.world.edit(restart={"nonce": "2"})
+        await drive.until(lambda now: "finished" not in now.status)
+        return await drive.to_the_end(), len(drive.world.effects) - before
+
+    _, effects = await story(0)
+    for crash in range(1, effects + 1, 3):
+        seen, _ = await story(crash)
+        assert seen.status["phase"] == "Succeeded", crash
+        assert order(seen) == ["Prepare", "Reward", "Evaluate", "Evaluate", "Export"]
+        assert seen.stages.twice == []
