@@ -1,4 +1,4 @@
-"""Hot rollback and cold restart on a GPU, with vLLM: `python checks/device.py FOLDER [grpo] [gae]`; 8 minutes each.
+"""Hot rollback and cold restart on a GPU, with vLLM: `python checks/device.py FOLDER [grpo] [gae]`; 12 minutes each.
 
 Prints a JSON object a line: seconds, memory, fingerprints. The model has the shape of Qwen2.5-0.5B and random weights.
 Needs what the CUDA image has, a local Ray (`ray start --head`) with VLLM_ALLOW_INSECURE_SERIALIZATION=1 in its
@@ -7,9 +7,12 @@ environment, and a writable /ppojob/run.
 
 import json
 import signal
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +29,11 @@ from ppojob_contract.mailbox import AckResult
 from ppojob_trainer import toy
 
 VOCABULARY = 151936
-SAVE = 3
+SAVE = 8
+"""The steps between the first and this one are the window for throughput."""
 ROLLBACKS = 3
+PHASES = ("step", "gen", "old_log_prob", "ref", "values", "update_critic", "update_actor", "update_weights")
+"""Of a step, as verl calls them."""
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 OVERRIDES: dict[str, Any] = {
     "data.train_batch_size": 64,
@@ -110,6 +116,7 @@ def hot(root: Path, options: tuple[str, ...], algorithm: str) -> None:
     rows = driver.wait_for_rows(SAVE + 1)
     say(algorithm, "started", first_step=rows[0].time - begin, step_seconds=rows[-1].figures["stepSeconds"], **memory())
     say(algorithm, "memory by role", **by_role(rows[-1]))
+    say(algorithm, "pace", **pace([(row.time, row.verl) for row in rows[: SAVE - 1]]))
     for attempt in range(1, ROLLBACKS + 1):
         Aids(repeatable=False, fingerprints=attempt == ROLLBACKS).write(root)
         asked = driver.roll_back(attempt, (1, SAVE))
@@ -181,6 +188,24 @@ def by_role(row: Row) -> dict[str, float]:
         name.replace("Bytes", "GiB"): value / 2**30 if name.endswith("Bytes") else value
         for name, value in row.figures.items()
         if "Memory" in name
+    }
+
+
+def pace(steps: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, Any]:
+    """Of steps, each with the time at which it was recorded and verl's figures. The first one sets the clock.
+
+    From record to record is all that a step takes; `timing_s/step` leaves out what is made of it afterwards.
+    """
+    between = [after - before for (before, _), (after, _) in pairwise(steps)]
+    figures = [verl for _, verl in steps[1:]]
+    timings = {
+        phase: [verl[f"timing_s/{phase}"] for verl in figures if f"timing_s/{phase}" in verl] for phase in PHASES
+    }
+    return {
+        "seconds": [round(value, 2) for value in between],
+        "median_seconds": statistics.median(between),
+        "median_tokens_per_second": statistics.median(verl["perf/throughput"] for verl in figures),
+        "phases": {phase: round(statistics.median(values), 3) for phase, values in timings.items() if values},
     }
 
 

@@ -14,7 +14,7 @@ from ppojob_trainer.errors import ConfigError, DataError
 from ppojob_trainer.stages import gang, model_files
 from ppojob_trainer.stages.context import StageContext
 from ppojob_trainer.stages.conversations import require_template
-from ppojob_trainer.stages.evaluate import generation, judging, prompt_files, replies, report, reward_judge
+from ppojob_trainer.stages.evaluate import answering, generation, judging, prompt_files, replies, report, reward_judge
 from ppojob_trainer.stages.evaluate.judging import Case, Verdicts
 from ppojob_trainer.stages.evaluate.questions import Question, drawn
 from ppojob_trainer.stages.evaluate.replies import Reply
@@ -68,7 +68,7 @@ def _questions(settings: EvaluateSettings, context: StageContext) -> tuple[list[
 
     def fits(opening: list[dict[str, str]]) -> bool:
         context.check()
-        return len(generation.tokens_of(tokenizer, [opening])[0]) <= settings.max_prompt_length
+        return len(answering.tokens_of(tokenizer, [opening])[0]) <= settings.max_prompt_length
 
     found, too_long = drawn(prompt_files.rows(settings.prompts), settings.max_prompts, settings.seed, fits)
     if not found:

@@ -1,6 +1,7 @@
 # mypy: disable-error-code="import, misc, no-untyped-call, untyped-decorator, attr-defined"
 """Answers by transformers' own generation, for small models on processors."""
 
+import sys
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from ppojob_trainer.stages.scoring import device_of_this_process
 
 
 class TransformersGenerator:
-    """A `generation.Generator`."""
+    """An `answering.Generator`."""
 
     def __init__(self, settings: EvaluateSettings, model: str, tokenizer: Any) -> None:
         self.device = device_of_this_process()
@@ -24,6 +25,7 @@ class TransformersGenerator:
             .to(self.device)
             .eval()
         )
+        self.limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", sys.maxsize)
         self.padding = tokenizer.pad_token_id
         self.ends = _ends(self.model, tokenizer)
         sampling = settings.temperature > 0

@@ -1,18 +1,15 @@
 # mypy: disable-error-code="import, misc, no-untyped-call, attr-defined"
 """Answers by vLLM, on the devices of this process."""
 
-from transformers import AutoConfig
 from vllm import LLM, SamplingParams, TokensPrompt
 
 from ppojob_trainer.stages.evaluate.settings import EvaluateSettings
 
 
 class VllmGenerator:
-    """A `generation.Generator`."""
+    """An `answering.Generator`."""
 
-    def __init__(self, settings: EvaluateSettings, model: str, turns: int) -> None:
-        config = AutoConfig.from_pretrained(model, trust_remote_code=settings.trust_remote_code).get_text_config()
-        needed = turns * (settings.max_prompt_length + settings.max_response_length)
+    def __init__(self, settings: EvaluateSettings, model: str) -> None:
         self.settings = settings
         self.engine = LLM(
             model=model,
@@ -21,11 +18,12 @@ class VllmGenerator:
             # This process has its devices; vLLM would look for others in the placement group that it is in.
             distributed_executor_backend="mp" if settings.tensor_parallel_size > 1 else None,
             gpu_memory_utilization=settings.memory_fraction,
-            max_model_len=min(needed, config.max_position_embeddings),
+            max_model_len=-1,  # the model's own, or what there is memory for
             dtype="bfloat16",
             seed=settings.seed,
             generation_config="vllm",  # plain sampling, not what the model's own configuration has: as in training
         )
+        self.limit = self.engine.model_config.max_model_len
 
     def generate(self, prompts: list[list[int]], seed: int) -> list[list[int]]:
         sampling = [
