@@ -1,32 +1,19 @@
 """From raw files to an exported model: `examples/pipeline.yaml` with one stage killed; a trial."""
 
-import json
-import shutil
-
 import pytest
 import yaml
-from tests.cluster import images
 from tests.e2e.conftest import example
-from tests.support.kube import REPOSITORY, Kube, wait_for
+from tests.support.kube import Kube, wait_for
+from tests.support.pipeline import (
+    DATA,
+    figures_are_in_prometheus,
+    fill_raw,
+    outputs_are_whole,
+    print_stages,
+    stages,
+    the_exported_model_answers,
+)
 from tests.support.run import Run
-
-from ppojob_contract.manifest import NAME, Manifest, problems
-from ppojob_contract.stages import Stage, StageLayout
-
-DATA = REPOSITORY.parent / "shared" / "data"
-RAW = ("gsm8k-train.jsonl", "hh-rlhf-pairs.jsonl.gz", "mt-bench-questions.jsonl")
-ANSWER = """
-import sys
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
-prompt = tokenizer.apply_chat_template([{"role": "user", "content": "What is 1 + 1?"}], tokenize=False,
-                                       add_generation_prompt=True)
-inputs = tokenizer(prompt, return_tensors="pt")
-answer = model.generate(**inputs, max_new_tokens=8, min_new_tokens=1, do_sample=False)
-print("tokens", answer.shape[1] - inputs["input_ids"].shape[1])
-"""
 
 pytestmark = [
     pytest.mark.cluster,
@@ -40,16 +27,8 @@ def pipeline(kube: Kube, namespace: str) -> Run:
     run = Run.of(kube, namespace, example("pipeline"))
     claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
     kube.apply(yaml.safe_dump_all(claim), namespace)
-    raw = run.volume / "raw"
-    raw.mkdir()
-    for name in RAW:
-        shutil.copy(DATA / name, raw / name)
-        (raw / name).chmod(0o644)
+    fill_raw(run)
     return run
-
-
-def stages(run: Run) -> dict[str, dict[str, object]]:
-    return {item["name"]: item for item in run.status.get("stages", [])}
 
 
 def test_pipeline(pipeline: Run) -> None:
@@ -63,8 +42,7 @@ def test_pipeline(pipeline: Run) -> None:
     status = run.wait_for_end()
     assert status["phase"] == "Succeeded", status
     seen = stages(run)
-    for name, entry in seen.items():
-        print(name, entry["run"], entry["message"], json.dumps(entry["figures"]))
+    print_stages(run)
     assert [(name, entry["phase"], entry["run"]) for name, entry in seen.items()] == [
         ("Prepare", "Succeeded", 1),
         ("Reward", "Succeeded", 2),
@@ -72,48 +50,42 @@ def test_pipeline(pipeline: Run) -> None:
         ("Export", "Succeeded", 1),
     ]
     assert seen["Prepare"]["ended"] == prepared["ended"], "what was finished is not done again"
-    _outputs_are_whole(run)
-    _figures_are_in_prometheus(run)
-    _the_exported_model_answers(run)
+    outputs_are_whole(run)
+    figures_are_in_prometheus(run)
+    the_exported_model_answers(run)
 
 
-def _outputs_are_whole(run: Run) -> None:
-    for name, entry in stages(run).items():
-        output = StageLayout.of(run.layout.root, Stage(name), str(entry["key"])).output
-        manifest = Manifest.from_json(json.loads((output / NAME).read_text()))
-        assert manifest.files
-        assert problems(output, manifest) == []
+@pytest.mark.slow
+def test_a_reward_model_below_the_minimum_fails_the_job_before_training(pipeline: Run) -> None:
+    pipeline.spec["reward"]["terms"][0]["training"]["minimumAccuracy"] = 0.999
+    pipeline.apply()
+    status = pipeline.wait("the end", lambda now: now.get("finished"))
+    failed = pipeline.condition("Failed")
+    print(failed["message"])
+    assert (status["phase"], failed["reason"]) == ("Failed", "RewardModelTooWeak")
+    assert "spec.reward.terms[0].training.minimumAccuracy" in failed["message"]
+    assert not status.get("attempt")
 
 
-def _figures_are_in_prometheus(run: Run) -> None:
-    labels = f'namespace="{run.namespace}",ppojob="{run.name}"'
-    for stage, key in (("Prepare", "trainRows"), ("Reward", "validationAccuracy"), ("Evaluate", "winRate")):
-        query = f'last_over_time(ppojob_stage_figure{{{labels},stage="{stage}",key="{key}"}}[30m])'
-        assert run.kube.values(query), query
-
-
-def _the_exported_model_answers(run: Run) -> None:
-    name = "ask-the-export"
-    claim = {"name": "storage", "persistentVolumeClaim": {"claimName": run.spec["storage"]["claimName"]}}
-    container = {
-        "name": "ask",
-        "image": images.project_image(run.kube.paths, "trainer-cpu"),
-        "command": ["python3", "-c", ANSWER, "/ppojob/storage/exports/pipeline"],
-        "volumeMounts": [{"name": "storage", "mountPath": "/ppojob/storage"}],
-    }
-    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [claim]}
-    metadata = {"name": name, "namespace": run.namespace}
-    run.kube.kubectl.apply_objects([{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}])
-
-    def ended() -> str | None:
-        found = run.kube.get("pod", name, run.namespace)
-        phase = found["status"]["phase"] if found else ""
-        return phase if phase in {"Succeeded", "Failed"} else None
-
-    phase = wait_for("the answer", ended, seconds=120)
-    log = run.kube.kubectl("logs", name, "--namespace", run.namespace)
-    assert phase == "Succeeded", log
-    assert int(log.split("tokens")[-1]) >= 1
+@pytest.mark.slow
+def test_a_lost_gate_fails_the_job_and_a_lower_one_takes_it_up_again(pipeline: Run) -> None:
+    run = pipeline
+    run.spec["evaluation"]["gate"] = {"minimumWinRate": 0.999}
+    run.apply()
+    status = run.wait("the end", lambda now: now.get("finished"))
+    failed = run.condition("Failed")
+    print(failed["message"])
+    assert (status["phase"], failed["reason"]) == ("Failed", "GateFailed")
+    assert "Export" not in stages(run)
+    ended, attempt = stages(run)["Evaluate"]["ended"], status["attempt"]["number"]
+    run.patch({"evaluation": {"gate": {"minimumWinRate": 0.001}}})
+    wait_for("the job is taken up again", lambda: run.status["phase"] != "Failed", seconds=60)
+    status = run.wait_for_end()
+    print_stages(run)
+    assert status["phase"] == "Succeeded", status
+    assert stages(run)["Evaluate"]["ended"] == ended, "what was finished is not done again"
+    assert status["attempt"]["number"] == attempt
+    the_exported_model_answers(run)
 
 
 def test_a_cut_line_is_named(pipeline: Run) -> None:

@@ -1,4 +1,4 @@
-"""A real model on real data: three GRPO steps of SmolLM2-135M-Instruct on GSM8K rows, on CPU. `make test-smollm2`."""
+"""A real model on real data, on CPU: SmolLM2-135M-Instruct, GRPO on GSM8K rows; all stages. `make test-smollm2`."""
 
 import json
 
@@ -6,6 +6,13 @@ import pytest
 import yaml
 from tests.e2e.conftest import example
 from tests.support.kube import Kube
+from tests.support.pipeline import (
+    figures_are_in_prometheus,
+    fill_raw,
+    outputs_are_whole,
+    print_stages,
+    the_exported_model_answers,
+)
 from tests.support.run import Run
 from tests.support.smollm2 import DATA, prepare
 
@@ -45,3 +52,19 @@ def test_smollm2(kube: Kube, namespace: str) -> None:
         f"checkpoint of {manifest.size_bytes / 1e6:.0f} MB, {len(manifest.files)} files; step times "
         f"{[round(row.figures['stepSeconds'], 1) for row in rows]}"
     )
+
+
+def test_smollm2_through_all_stages(kube: Kube, namespace: str) -> None:
+    """Its figures are printed, not asserted: a hundred pairs and three steps teach a model little."""
+    run = Run.of(kube, namespace, example("smollm2-pipeline-cpu"))
+    claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
+    kube.apply(yaml.safe_dump_all(claim), namespace)
+    fill_raw(run)
+    prepare(run)
+    run.apply()
+    status = run.wait_for_end(seconds=3000)
+    print_stages(run)
+    assert (status["phase"], status["attempt"]["number"], status["progress"]["step"]) == ("Succeeded", 1, 3), status
+    outputs_are_whole(run)
+    figures_are_in_prometheus(run)
+    the_exported_model_answers(run)

