@@ -111,7 +111,7 @@ images: ## Operator and trainer image, into the cluster
 	$(PYTHON) -m tests.cluster image operator
 	$(PYTHON) -m tests.cluster image trainer-cpu
 
-image-cuda: ## The trainer image for NVIDIA GPUs, in buildah's store only (20 minutes; 40 GB of disk on the way)
+image-cuda: ## The trainer image for NVIDIA GPUs, in buildah's store only (7 minutes; 11 GB, twice that on the way)
 	$(PYTHON) -m tests.cluster image trainer-cuda --no-load
 
 clean: cluster-down ## Stop the cluster, remove the environment; builds stay cached
