@@ -63,7 +63,7 @@ def test_a_reward_model_below_the_minimum_fails_the_job_before_training(pipeline
     failed = pipeline.condition("Failed")
     print(failed["message"])
     assert (status["phase"], failed["reason"]) == ("Failed", "RewardModelTooWeak")
-    assert "spec.reward.terms[0].training.minimumAccuracy" in failed["message"]
+    assert "spec.reward.terms[preference].training.minimumAccuracy" in failed["message"]
     assert not status.get("attempt")
 
 
