@@ -71,7 +71,7 @@ test-long: setup cluster-with-images ## Operator killed four times in a run, sil
 test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops, deaths, hot rollbacks killed at each point
 	$(PYTEST) -s tests/e2e/test_trainer.py
 
-test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between; a trial (6 minutes)
+test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between; a trial; gates (11 minutes)
 	$(PYTEST) -s tests/e2e/test_pipeline.py
 
 test-smollm2: setup cluster-with-images ## SmolLM2-135M on CPU: GRPO on GSM8K rows; the whole pipeline (40 minutes)

@@ -33,6 +33,8 @@ class StageRun:
     age: int = 0
     running: bool = True
     outcome: Outcome | None = None
+    forgotten: bool = False
+    """Its folder was deleted."""
 
 
 @dataclass
@@ -71,6 +73,12 @@ class FakeStages:
         if run.doing.ends is ExitClass.SUCCEEDED:
             self.complete[run.config.stage, run.config.key] = run.doing
 
+    def lose(self, stage: Stage, *, folder: bool) -> None:
+        """Its output is cut; or nothing is left of its folder."""
+        for run in [item for item in self.runs if item.config.stage is stage]:
+            self.complete.pop((stage, run.config.key), None)
+            run.forgotten = folder
+
     def kill(self, **of: Any) -> None:
         """Ends the programs of a head pod (`head_uid`) or of a RayJob (`stage`, `run`)."""
         for item in self.runs:
@@ -90,7 +98,7 @@ class FakeStages:
         return "SUCCEEDED" if good else "FAILED"
 
     def states(self) -> tuple[StageState, ...]:
-        newest = {(item.config.stage, item.config.key): item for item in self.runs}
+        newest = {(item.config.stage, item.config.key): item for item in self.runs if not item.forgotten}
         return tuple(self._state(item) for item in newest.values())
 
     def _state(self, item: StageRun) -> StageState:

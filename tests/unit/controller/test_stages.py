@@ -152,6 +152,45 @@ async def test_the_gate_decides_and_what_failed_it_is_not_exported(bound, phase)
     assert seen.status["checkpoints"]["confirmed"]["step"] == 30, "the trained model is there all the same"
 
 
+@pytest.mark.parametrize("folder", [False, True], ids=["cut", "deleted"])
+@pytest.mark.parametrize("stage", ["Prepare", "Reward"])
+async def test_an_output_that_is_lost_is_made_again_before_anything_is_trained_on_it(stage, folder):
+    drive = Drive(world(PIPELINE))
+    await drive.until(lambda now: now.status.get("progress", {}).get("step", 0) >= 12)
+    drive.world.stages.lose(Stage(stage), folder=folder)
+    drive.world.lose_head()
+    await drive.until(lambda now: stages(now)[stage]["run"] == 2)
+    assert len(drive.world.attempts) == 1, "the next attempt waits for it"
+    seen = await drive.to_the_end()
+    assert seen.status["phase"] == "Succeeded"
+    assert sorted(order(seen)) == sorted(["Prepare", "Reward", "Evaluate", "Export", stage])
+    told = [event.message for event in seen.events if event.reason == "StageRetried"]
+    assert len(told) == 1
+    assert told[0].startswith(f"stage {stage}: OutputLost: ")
+    assert stages(seen)[stage]["output"] in told[0]
+    assert stages(seen)[stage]["failures"] == 0
+
+
+@pytest.mark.parametrize(("rate", "phase"), [(0.499999, "Failed"), (0.5, "Failed"), (0.5001, "Succeeded")])
+async def test_a_model_that_only_ties_does_not_pass_the_default_gate(rate, phase):
+    evaluation = PIPELINE["evaluation"] | {"gate": {}}
+    script: StageScript = lambda _stage, _run: Doing(figures=WON | {"winRate": rate})  # noqa: E731
+    seen = await Drive(world(PIPELINE | {"evaluation": evaluation}, script)).to_the_end()
+    assert seen.status["phase"] == phase
+    if phase == "Failed":
+        reason, message = failed(seen)
+        assert reason == "GateFailed"
+        assert f"is {rate}; it must be above spec.evaluation.gate.minimumWinRate 0.5" in message
+
+
+async def test_an_accuracy_just_below_its_minimum_does_not_read_as_equal():
+    spec = PIPELINE | {"reward": {"terms": [{"name": "preference", "training": TRAINED | {"minimumAccuracy": 0.5}}]}}
+    seen = await Drive(
+        world(spec, lambda _stage, _run: Doing(figures=WON | {"validationAccuracy": 0.4999}))
+    ).to_the_end()
+    assert "ranks 0.4999 of" in failed(seen)[1]
+
+
 async def test_a_suspended_stage_gives_its_devices_back_and_goes_on():
     drive = Drive(world(PIPELINE, lambda _stage, _run: Doing(seconds=20)))
     await drive.until(lambda now: now.status.get("stage") == "Reward")

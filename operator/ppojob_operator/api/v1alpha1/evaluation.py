@@ -118,7 +118,9 @@ class GateBound(StrEnum):
 class Gate(Model):
     """What the result must reach for the job to succeed."""
 
-    minimum_win_rate: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.5, description="Ties count half")
+    minimum_win_rate: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.5, description="The rate must be above it; ties count half, so a model like the baseline has 0.5"
+    )
     bound: GateBound = Field(
         default=GateBound.ESTIMATE, description="The win rate itself, or the lower end of its 95 % interval"
     )

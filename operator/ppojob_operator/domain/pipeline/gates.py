@@ -33,7 +33,7 @@ def _accuracy(observation: Observation, accepted: AcceptedJob) -> Decision | Non
     if found is None:
         return fail(observation, "RewardModelNotMeasured", f"{field} is set, but there were no held-out pairs")
     if found < wanted:
-        message = f"the reward model ranks {found:.3g} of the held-out pairs right; {field} is {wanted:.3g}"
+        message = f"the reward model ranks {found:.6g} of the held-out pairs right; {field} is {wanted:.6g}"
         return fail(observation, "RewardModelTooWeak", message)
     return None
 
@@ -41,13 +41,11 @@ def _accuracy(observation: Observation, accepted: AcceptedJob) -> Decision | Non
 def _win_rate(observation: Observation, wanted: Gate) -> Decision | None:
     name = _WIN_RATES[wanted.bound]
     found = _figure(observation, Stage.EVALUATE, name)
-    if found is not None and found >= wanted.minimum_win_rate:
+    if found is not None and found > wanted.minimum_win_rate:
         return None
-    said = "could not be measured" if found is None else f"is {found:.3g}"
-    message = (
-        f"{name} of the trained model {said}; spec.evaluation.gate.minimumWinRate is {wanted.minimum_win_rate:.3g}"
-    )
-    return fail(observation, "GateFailed", message)
+    said = "could not be measured" if found is None else f"is {found:.6g}"
+    bound = f"spec.evaluation.gate.minimumWinRate {wanted.minimum_win_rate:.6g}"
+    return fail(observation, "GateFailed", f"{name} of the trained model {said}; it must be above {bound}")
 
 
 def _figure(observation: Observation, stage: Stage, name: str) -> float | None:

@@ -28,7 +28,7 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=5)
 
 
 def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Decision | None:
-    """The next act of a stage, on a cluster that is ready and whose monitor answers; None once its output is there."""
+    """The next act of a stage, on a cluster that is ready and whose monitor answers; None while its output is there."""
     key, entry = work.key, recorded(observation.job.status, work.stage)
     state = observation.monitor.state
     found = state.stage(work.stage, key) if state is not None else None
@@ -36,7 +36,7 @@ def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Deci
     if mine is not None and mine.phase is StagePhase.RUNNING:
         return _watch(observation, accepted, work, mine, found)
     if mine is not None and mine.phase is StagePhase.SUCCEEDED:
-        return None
+        return None if found is not None and found.complete else _lost_output(mine)
     if found is not None and found.complete:
         return _done(accepted, work, found)
     waiting = waiting_for_driver(observation)
@@ -44,6 +44,18 @@ def advance(observation: Observation, accepted: AcceptedJob, work: Work) -> Deci
         overdue = entry is not None and entry.ended is not None and observation.now - entry.ended > LOCK_DEADLINE
         return (remove_everything(observation) if overdue else None) or waiting
     return _pause(observation, mine) or _start(observation, work, run=entry.run + 1 if entry is not None else 1)
+
+
+def _lost_output(entry: StageStatus) -> CloseStage:
+    """What status calls finished is there no more: deleted or cut by somebody, or on a volume that was restored."""
+    return CloseStage(
+        stage=entry.name,
+        key=entry.key or "",
+        phase=StagePhase.FAILED,
+        result="OutputLost",
+        message=f"{entry.output} is not what its manifest says any more, and is made again",
+        counts=False,
+    )
 
 
 def _pause(observation: Observation, mine: StageStatus | None) -> Wait | None:
