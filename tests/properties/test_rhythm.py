@@ -48,7 +48,7 @@ relative = st.builds(
     lambda metric, to, how: {"metric": metric, "relativeTo": to.value, **how},
     st.sampled_from(["kl", "validationReward"]),
     st.sampled_from(Reference),
-    st.sampled_from([{"ratio": 1.5}, {"ratio": 0.5}, {"by": 0.1}, {"by": -0.1}]),
+    st.sampled_from([{"ratio": 1.5}, {"ratio": 0.5}, {"by": 0.1}, {"by": -0.1}, {"by": 0.1, "bad": "Below"}]),
 )
 counts = st.sampled_from([{}, {"forSteps": 2}, {"failing": {"count": 2, "of": 3}}])
 

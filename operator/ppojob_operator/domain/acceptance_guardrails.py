@@ -45,6 +45,7 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     guards = guards_of(spec)
     total, first, behind = spec.training.total_steps, spec.checkpoints.every_steps, window(spec)
     yield from _never_breached(guards, spec)
+    yield from _ratio_of_rewards_below_0(guards, spec)
     if not any(guard.rolls_back and not guard.about_finiteness for guard in guards):
         yield Problem(field="spec.guardrails", message=_UNGUARDED)
         return
@@ -78,10 +79,27 @@ def _without_a_target(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[P
             )
 
 
+def _ratio_of_rewards_below_0(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Problem]:
+    terms = [term.name for term in spec.reward.terms if term.model is not None or term.training is not None]
+    for guard in guards if terms else ():
+        for condition in guard.conditions:
+            if guard.source and condition.ratio is not None and _may_be_below_0(condition.metric, terms):
+                yield Problem(
+                    field=f"spec.guardrails[{guard.source}]",
+                    message=f"a reward model's rewards (term {terms[0]}) are often below 0, and {condition.metric} is "
+                    "not judged against a ratio of such: give a condition on it with by instead of ratio",
+                )
+
+
+def _may_be_below_0(metric: str | None, terms: list[str]) -> bool:
+    of_reward = {"rewardMean", "rewardMin", "rewardMax", "validationReward", *(REWARD_TERM + name for name in terms)}
+    return metric in of_reward
+
+
 def _never_breached(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Problem]:
     total = spec.training.total_steps
     for guard in guards:
-        if guard.source and guard.after_step + guard.count > total:
+        if guard.source and guard.count > _observations(guard, spec):
             yield Problem(
                 field=f"spec.guardrails[{guard.source}].afterStep",
                 message=f"never breached: its first {guard.count} observations end after step {total}",
@@ -91,6 +109,14 @@ def _never_breached(guards: tuple[Guard, ...], spec: PPOJobSpec) -> Iterator[Pro
                 field=f"spec.guardrails[{guard.source}]",
                 message=f"never breached: rewards of 0 and 1 have a rewardStd of at most {LARGEST_STD}",
             )
+
+
+def _observations(guard: Guard, spec: PPOJobSpec) -> int:
+    """How many count in the whole run. The last step is validated too, whatever the rhythm."""
+    total, every = spec.training.total_steps, spec.training.validate_every_steps
+    if not guard.validates or not every:
+        return total - guard.after_step
+    return -(-total // every) - guard.after_step // every
 
 
 def _binary(spec: PPOJobSpec) -> bool:
@@ -148,7 +174,7 @@ def _condition(spec: PPOJobSpec, condition: Condition, path: str, *, prometheus:
 
 
 def _absolute(condition: Condition, path: str) -> Iterator[Problem]:
-    for name, value in (("ratio", condition.ratio), ("by", condition.by)):
+    for name, value in (("ratio", condition.ratio), ("by", condition.by), ("bad", condition.bad)):
         if value is not None:
             yield Problem(field=f"{path}.{name}", message="goes with relativeTo only")
     if condition.above is None and condition.below is None:

@@ -93,6 +93,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"guardrails": guardrails(promql="up")}, CONDITION, "exactly one of metric and promql"),
     ({"guardrails": guardrails(metric=None, promql="up")}, f"{CONDITION}.promql", "prometheus.url"),
     ({"guardrails": guardrails(ratio=2)}, f"{CONDITION}.ratio", "relativeTo"),
+    ({"guardrails": guardrails(bad="Below")}, f"{CONDITION}.bad", "relativeTo"),
     ({"guardrails": guardrails(relativeTo="Best", ratio=2)}, f"{CONDITION}.above", "second condition"),
     ({"guardrails": guardrails(above=None, relativeTo="Best")}, CONDITION, "exactly one of ratio and by"),
     ({"guardrails": guardrails(above=None, relativeTo="Best", ratio=1)}, f"{CONDITION}.ratio", "not 1"),

@@ -40,6 +40,26 @@ def test_warnings() -> None:
     assert "never breached" in never["spec.guardrails[kl].afterStep"]
 
 
+@pytest.mark.parametrize(("every", "after", "never"), [(10, 0, False), (10, 10, True), (11, 0, False), (15, 0, True)])
+def test_validations_are_counted_where_a_guardrail_has_their_figures(every, after, never) -> None:
+    training = {"totalSteps": 30, "batchSize": 16, "miniBatchSize": 8, "validateEverySteps": every}
+    both = [{"metric": "kl", "above": 1}, {"metric": "validationReward", "below": 0.1}]
+    found = warnings(
+        training=training, guardrails=[guardrail(conditions=both, forSteps=3, afterStep=after, action="Warn")]
+    )
+    assert ("never breached" in found.get("spec.guardrails[kl].afterStep", "")) is never
+
+
+@pytest.mark.parametrize("term", [{"model": {"path": "/models/reward"}}, {"rule": {"type": "GSM8K"}}])
+@pytest.mark.parametrize("metric", ["rewardMean", "reward_term/a", "entropy"])
+@pytest.mark.parametrize("how", [{"ratio": 0.5}, {"by": -1}])
+def test_a_ratio_of_what_a_reward_model_gives_may_never_be_judged(term, metric, how) -> None:
+    conditions = [{"metric": metric, "relativeTo": "Best", **how}]
+    found = warnings(reward={"terms": [{"name": "a"} | term]}, guardrails=[guardrail(conditions=conditions)])
+    warned = "by instead of ratio" in found.get("spec.guardrails[kl]", "")
+    assert warned is ("model" in term and metric != "entropy" and "ratio" in how)
+
+
 EARLY = "spec.guardrails[kl].afterStep"
 
 

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from tests.support.builders import assess, guard, row, rows
+from tests.support.builders import assess, guard, row, rows, spec
 from tests.support.judging import judge_rows
 
 from ppojob_contract.journal import CHECKPOINT_SAVED, RowKind
@@ -9,6 +9,8 @@ from ppojob_contract.protocol import StepRow
 from ppojob_operator.api.v1alpha1.status import Verdict
 from ppojob_operator.domain.guardrails.bounds import violated
 from ppojob_operator.domain.guardrails.episodes import Assessment, first_breach
+from ppojob_operator.domain.guardrails.guards import guards_of
+from ppojob_operator.domain.guardrails.status import guardrail_status
 
 GOOD, BAD = 0.1, 0.3
 
@@ -107,6 +109,7 @@ def test_only_rollback_guardrails_that_are_no_dry_runs_roll_back():
 
 # ---- several conditions -------------------------------------------------------------------------------------------
 
+RELATIVE = {"metric": "kl", "relativeTo": "Median"}
 TOGETHER = [{"metric": "kl", "above": 0.2}, {"metric": "rewardMean", "below": 0.5}]
 
 
@@ -129,20 +132,46 @@ def test_a_row_that_lacks_one_of_the_figures_leaves_the_count():
     assert (found.breach.first_step, found.breach.step) == (1, 4)
 
 
-def test_a_step_is_judged_with_the_newest_validation_before_it():
+def test_with_a_validation_figure_validations_are_counted_and_the_newest_step_judged_with_them():
     mixed = guard(conditions=[TOGETHER[0], {"metric": "validationReward", "below": 0.5}], forSteps=2)
-    poor, fine = (row(3, RowKind.VALIDATION, validationReward=value) for value in (0.1, 0.9))
-    bad = rows([BAD] * 6)
+    poor, fine = ([row(step, RowKind.VALIDATION, validationReward=value) for step in (3, 6, 9)] for value in (0.1, 0.9))
+    bad = rows([BAD] * 9)
     assert assess(mixed, bad).step is None, "no validation yet"
-    found = assess(mixed, [*bad[:3], poor, *bad[3:]]).breach
+    assert assess(mixed, [*bad[:3], poor[0], *bad[3:]]).episodes == (), "one validation, judged once"
+    found = assess(mixed, [*bad[:3], poor[0], *bad[3:6], poor[1], *bad[6:]]).breach
     assert found is not None
-    assert (found.first_step, found.step) == (4, 5)
-    assert assess(mixed, [*bad[:3], fine, *bad[3:]]).breach is None
+    assert (found.first_step, found.step) == (3, 6)
+    assert assess(mixed, [*bad[:3], fine[0], *bad[3:6], fine[1]]).breach is None
+    good = rows([GOOD] * 6)
+    assert assess(mixed, [*bad[:5], good[5], poor[1], *bad[6:], poor[2]]).breach is None
+
+
+def test_a_step_s_reference_is_the_same_when_it_is_judged_with_a_validation():
+    values = [row(step, kl=float(step)) for step in range(1, 5)]
+    validation = row(4, RowKind.VALIDATION, validationReward=0.1)
+    mixed = guard(conditions=[RELATIVE | {"by": 1}, {"metric": "validationReward", "below": 0.5}])
+    reading = assess(mixed, [*values, validation]).reading
+    assert reading is not None
+    assert reading.references[0] == 2.0, "the median of 1, 2, 3"
 
 
 def test_one_figure_of_several_that_never_comes_is_missing():
     history = [row(step, kl=GOOD) for step in range(1, 21)]
     assert assess(guard(conditions=TOGETHER), history).missing == "rewardMean"
+
+
+def test_a_figure_that_should_be_finite_and_never_comes_is_missing_too():
+    history = [row(step, rewardMean=0.5) for step in range(1, 21)]
+    finite = guard(conditions=[{"metric": "criticGradNorm", "above": 1.0e308}])
+    assert assess(finite, history[:-1]).missing is None
+    assert assess(finite, history).missing == "criticGradNorm"
+
+
+@pytest.mark.parametrize(("estimator", "after"), [("GAE", 50), ("GRPO", 20)])
+def test_a_warm_up_of_the_critic_lacks_the_actor_s_figures(estimator, after):
+    training = {"totalSteps": 90, "batchSize": 16, "miniBatchSize": 8, "criticWarmupSteps": 30}
+    blocks = {"algorithm": {"estimator": estimator}, "rollout": {"samplesPerPrompt": 2}, "training": training}
+    assert {item.missing_after for item in guards_of(spec(**blocks))} == {after}
 
 
 def test_a_validation_figure_is_missing_only_where_a_validation_lacked_it():
@@ -224,6 +253,22 @@ def test_a_ratio_of_a_negative_reference_holds_never():
     values = [-1.0, -100.0, 100.0]
     assert assess(guard(**relative("Best", ratio=0.5)), rows(values)).episodes == ()
     assert assess(guard(**relative("Best", by=-50)), rows(values)).breach is not None
+
+
+def test_a_guardrail_that_a_negative_reference_silences_says_so():
+    found = guardrail_status(assess(guard(**relative("Best", ratio=0.5)), rows([-1.0, -2.0])), None)
+    assert found.verdict is Verdict.WAITING
+    assert found.message == "not judged: a ratio of -1 says nothing; use by instead of ratio"
+    assert guardrail_status(assess(guard(**relative("Best", ratio=0.5)), rows([1.0, 0.9])), None).message == ""
+
+
+@pytest.mark.parametrize(("bad", "worse", "best"), [("Below", [1.0, 1.05], 1.0), ("Above", [1.0, 1.2], 1.0)])
+def test_a_side_can_be_said(bad, worse, best):
+    found = assess(guard(**relative("Best", by=0.1, bad=bad)), rows(worse))
+    assert found.breach is not None
+    assert f"{bad.lower()} Best + 0.1 = {best + 0.1}" in found.breach.summary
+    other = {"Below": "Above", "Above": "Below"}[bad]
+    assert assess(guard(**relative("Best", by=0.1, bad=other)), rows(worse)).breach is None
 
 
 def test_a_guardrail_waits_for_its_reference():

@@ -103,14 +103,31 @@ def test_what_is_not_finite_does_not_widen_the_window():
     assert window(spec(guardrails=[often | {"action": "Rollback"}])) == 9
 
 
-@pytest.mark.parametrize("hacked", [True, False])
-def test_reward_hacking_needs_all_three(hacked):
-    guards = preset("RewardHacking")
+def hacking(validation, *, reward=lambda step: 0.2 + 0.01 * step, steps=100):
+    """A run that leaves its reference, validated every ten steps."""
     history = []
-    for step in range(1, 61):
-        history.append(row(step, kl=0.01 * step, rewardMean=0.2 + 0.01 * step))
+    for step in range(1, steps + 1):
+        history.append(row(step, kl=0.005 * step, rewardMean=reward(step)))
         if step % 10 == 0:
-            value = 0.3 + 0.005 * (step if not hacked else 40 - step)
-            history.append(row(step, RowKind.VALIDATION, validationReward=value))
-    breach = assessed(guards, history)["mine"].breach
-    assert (breach is not None) is hacked
+            history.append(row(step, RowKind.VALIDATION, validationReward=validation(step)))
+    return assessed(preset("RewardHacking"), history)["mine"]
+
+
+@pytest.mark.parametrize(
+    ("validation", "breach_step"),
+    [
+        (lambda _: 0.4, 60),
+        (lambda step: 0.4 - 0.001 * step, 60),
+        (lambda step: 0.4 + 0.001 * min(step, 40), 80),
+        (lambda step: 0.4 + 0.001 * step, None),
+        (lambda step: 0.4 + 0.001 * step - 0.1 * (step == 60), None),
+    ],
+    ids=["flat", "falling", "flat from 40 on", "rising", "one dip"],
+)
+def test_reward_hacking_is_found_by_validations_that_rise_no_more(validation, breach_step):
+    found = hacking(validation)
+    assert (found.breach.step if found.breach else None) == breach_step
+
+
+def test_a_reward_that_has_settled_is_not_hacking():
+    assert hacking(lambda _: 0.4, reward=lambda _: 0.6).episodes == ()

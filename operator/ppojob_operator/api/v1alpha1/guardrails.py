@@ -26,6 +26,13 @@ class Reference(StrEnum):
     MEDIAN = "Median"
 
 
+class Side(StrEnum):
+    """Of a bound."""
+
+    ABOVE = "Above"
+    BELOW = "Below"
+
+
 class Preset(StrEnum):
     """Guardrails that are known to be useful; `domain.guardrails.presets` says what each is."""
 
@@ -70,6 +77,7 @@ class Condition(Model):
             _BOUND,
             ("!has(self.ratio) || (self.ratio > 0.0 && self.ratio != 1.0)", "must be above 0 and not 1", ".ratio"),
             ("!has(self.by) || self.by != 0.0", "must not be 0", ".by"),
+            ("!has(self.bad) || has(self.relativeTo)", "goes with relativeTo only", ".bad"),
         )
     )
     metric: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
@@ -98,6 +106,11 @@ class Condition(Model):
         default=None,
         description="Plus the reference; positive: bad when greater, Best is then the smallest value; negative: bad "
         "when smaller, Best is the greatest",
+    )
+    bad: Side | None = Field(
+        default=None,
+        description="Which side of a relative bound is bad where it is not the one that ratio or by say: Below with "
+        "relativeTo Best and by 0.01 is bad where the value does not beat the best by more than that",
     )
 
 

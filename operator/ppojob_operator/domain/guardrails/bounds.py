@@ -2,7 +2,7 @@
 
 import math
 
-from ppojob_operator.api.v1alpha1.guardrails import FINITE, Condition
+from ppojob_operator.api.v1alpha1.guardrails import FINITE, Condition, Side
 
 
 def figure(condition: Condition) -> str:
@@ -21,6 +21,8 @@ def only_finite(condition: Condition) -> bool:
 
 def upward(condition: Condition) -> bool:
     """Whether a relative condition is bad above its bound: so is a factor above 1, or something to add."""
+    if condition.bad is not None:
+        return condition.bad is Side.ABOVE
     return condition.ratio > 1 if condition.ratio is not None else (condition.by or 0.0) > 0
 
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction
 from ppojob_operator.api.v1alpha1.status import Verdict
 from ppojob_operator.domain.guardrails.bounds import figure, in_words
-from ppojob_operator.domain.guardrails.guards import Guard, is_validation_metric
+from ppojob_operator.domain.guardrails.guards import Guard
 from ppojob_operator.domain.guardrails.readings import Finding, Reading, State
-
-MISSING_AFTER_ROWS = 20
-"""A figure not seen in so many rows is reported as missing."""
 
 _SEVERITY = [GuardrailAction.FAIL, GuardrailAction.PAUSE, GuardrailAction.ROLLBACK, GuardrailAction.WARN]
 
@@ -60,6 +57,8 @@ class Assessment:
     """A figure of it that none of many rows had."""
     no_result: str | None = None
     """A query of it that had no single value at the newest row."""
+    incomparable: float | None = None
+    """The newest row's reference where it is below 0 and the bound a ratio of it."""
 
     @property
     def step(self) -> int | None:
@@ -80,6 +79,7 @@ class Counter:
         self._breach: Breach | None = None
         self._reading: Reading | None = None
         self._no_result: str | None = None
+        self._incomparable: float | None = None
         self._seen = [False] * len(guard.conditions)
 
     def see(self, reading: Reading) -> None:
@@ -109,7 +109,7 @@ class Counter:
             self._breach = now
 
     def _note_absent(self, reading: Reading) -> None:
-        self._no_result = None
+        self._no_result, self._incomparable = None, reading.incomparable
         for index, finding in enumerate(reading.findings):
             if finding is Finding.ABSENT:
                 self._no_result = self._no_result or self._guard.conditions[index].promql
@@ -126,6 +126,7 @@ class Counter:
             reading=self._reading,
             missing=self._missing(step_rows, validation_rows),
             no_result=self._no_result,
+            incomparable=self._incomparable,
         )
 
     def _verdict(self) -> Verdict:
@@ -136,11 +137,11 @@ class Counter:
         return Verdict.BREACHED if self._failing >= self._guard.count else Verdict.HEALTHY
 
     def _missing(self, step_rows: int, validation_rows: int) -> str | None:
-        if step_rows < MISSING_AFTER_ROWS or self._guard.about_finiteness:
+        unvalidated = self._guard.validates and validation_rows == 0
+        if step_rows < self._guard.missing_after or unvalidated:
             return None
         for condition, seen in zip(self._guard.conditions, self._seen, strict=True):
-            due = validation_rows > 0 or not is_validation_metric(condition.metric)
-            if condition.metric is not None and due and not seen:
+            if condition.metric is not None and not seen:
                 return condition.metric
         return None
 

@@ -45,7 +45,6 @@ class Fold:
     attempt: int
     tracks: Sequence[_Track]
     clean: CleanRows
-    validations: dict[str, float]
     follows_confirmed: bool
     uncertain: bool = False
     """A Rollback guardrail waits for the result of a query."""
@@ -62,8 +61,6 @@ class Fold:
             if row.event == CHECKPOINT_SAVED and self.follows_confirmed:
                 self.saved.append(row.step)
             return
-        if row.kind is RowKind.VALIDATION:
-            self.validations.update(row.values)
         if attempt == self.attempt:
             self.step_rows += row.kind is RowKind.STEP
             self.validation_rows += row.kind is RowKind.VALIDATION
@@ -121,10 +118,7 @@ def begin(
     guards: Sequence[Guard], *, attempt: int, window: int, grace_through: int = 0, results: Results = no_queries
 ) -> Fold:
     """Nothing judged yet. Counts begin with `attempt`; references and cleanness reach back behind it."""
-    validations: dict[str, float] = {}
-    tracks = [
-        _Track(Reader(guard, results, validations), Counter(guard, grace_through=grace_through)) for guard in guards
-    ]
+    tracks = [_Track(Reader(guard, results), Counter(guard, grace_through=grace_through)) for guard in guards]
     clean = CleanRows(window)
     clean.validations = {guard.name: [] for guard in guards if guard.rolls_back and guard.validates}
-    return Fold(attempt, tracks, clean, validations, any(track.reader.follows_confirmed for track in tracks))
+    return Fold(attempt, tracks, clean, any(track.reader.follows_confirmed for track in tracks))

@@ -1,14 +1,17 @@
 """What a spec's guardrails, presets and defaults come to: one form for all of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ppojob_contract.figures import FIGURES, Need
 from ppojob_operator.api.v1alpha1.guardrails import Condition, Guardrail, GuardrailAction, Preset
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec
+from ppojob_operator.domain.effective import has_critic
 from ppojob_operator.domain.guardrails.bounds import only_finite
 from ppojob_operator.domain.guardrails.presets import DEFAULTS, PRESETS, Rule
+
+MISSING_AFTER_ROWS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,8 @@ class Guard:
     source: str = ""
     """The guardrail of the spec that it comes from; empty for a default one."""
     preset: Preset | None = None
+    missing_after: int = MISSING_AFTER_ROWS
+    """A figure not seen in so many step rows is reported as missing."""
 
     @property
     def acts(self) -> bool:
@@ -41,8 +46,8 @@ class Guard:
 
     @cached_property
     def validates(self) -> bool:
-        """Whether its observations are validations: it has no figure of steps."""
-        return all(is_validation_metric(condition.metric) for condition in self.conditions)
+        """Whether its observations are validations: the figure that comes most seldom is counted."""
+        return any(is_validation_metric(condition.metric) for condition in self.conditions)
 
 
 def is_validation_metric(metric: str | None) -> bool:
@@ -56,7 +61,9 @@ def is_validation_metric(metric: str | None) -> bool:
 def guards_of(spec: PPOJobSpec) -> tuple[Guard, ...]:
     """All guards of a spec: its own in their order, then the default presets that it neither lists nor declines."""
     listed = [guard for guardrail in spec.guardrails for guard in expand(guardrail)]
-    return (*listed, *default_guards(spec))
+    # verl logs no figure of the actor while only the critic is trained.
+    quiet = spec.training.critic_warmup_steps if has_critic(spec) else 0
+    return tuple(replace(guard, missing_after=MISSING_AFTER_ROWS + quiet) for guard in (*listed, *default_guards(spec)))
 
 
 def default_guards(spec: PPOJobSpec) -> tuple[Guard, ...]:

@@ -7,7 +7,7 @@ the changelog.
 from dataclasses import dataclass
 from typing import Final
 
-from ppojob_operator.api.v1alpha1.guardrails import FINITE, Condition, GuardrailAction, Preset, Reference
+from ppojob_operator.api.v1alpha1.guardrails import FINITE, Condition, GuardrailAction, Preset, Reference, Side
 
 _WARN, _ROLLBACK, _PAUSE = GuardrailAction.WARN, GuardrailAction.ROLLBACK, GuardrailAction.PAUSE
 
@@ -42,8 +42,8 @@ def _times(metric: str, ratio: float, of: Reference) -> Condition:
     return Condition(metric=metric, relative_to=of, ratio=ratio)
 
 
-def _plus(metric: str, by: float, to: Reference) -> Condition:
-    return Condition(metric=metric, relative_to=to, by=by)
+def _plus(metric: str, by: float, to: Reference, bad: Side | None = None) -> Condition:
+    return Condition(metric=metric, relative_to=to, by=by, bad=bad)
 
 
 PRESETS: Final = {
@@ -73,21 +73,22 @@ PRESETS: Final = {
             Rule(
                 conditions=(
                     _on("kl", above=0.1),
-                    _plus("rewardMean", 0.05, Reference.START),
-                    _plus("validationReward", -0.01, Reference.BEST),
+                    _plus("rewardMean", 0.05, Reference.MEDIAN),
+                    _plus("validationReward", 0.001, Reference.BEST, Side.BELOW),
                 ),
-                count=3,
-                of=3,
+                count=4,
+                of=5,
                 action=_PAUSE,
             ),
         ),
-        meaning="the training reward rose, validation does not rise with it any more, and the policy is far from its "
-        "reference: it found a way to please the reward",
+        meaning="the training reward is rising, validations bring no new best, and the policy is far from its "
+        "reference: it found a way to please the reward. Four validations of five, so it takes as long as those do",
         advice="read samples of high reward; mend the reward; go on from a checkpoint before",
     ),
     Preset.REWARD_COLLAPSE: PresetInfo(
         rules=(Rule(conditions=(_times("rewardMean", 0.5, Reference.BEST),), count=10, of=10),),
-        meaning="the reward has lost half of its best value. Where rewards can be negative use by instead of ratio",
+        meaning="the reward has lost half of its best value. Below 0 it is not judged: where rewards "
+        "can be negative give a condition with by instead of ratio",
         advice="a candidate for Rollback with a lower learning rate",
     ),
     Preset.REWARD_NOISE: PresetInfo(

@@ -1,7 +1,7 @@
 """What one row says of one guardrail."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -68,6 +68,12 @@ class Reading:
         return None if Finding.ABSENT in found or Finding.PENDING in found else False
 
     @property
+    def incomparable(self) -> float | None:
+        """A reference below 0 that a ratio says nothing about; None where there is none such."""
+        found = zip(self.findings, self.references, strict=True)
+        return next((reference for finding, reference in found if finding is Finding.UNREFERENCED and reference), None)
+
+    @property
     def finite(self) -> bool:
         return all(value is None or math.isfinite(value) for value in self.values)
 
@@ -89,27 +95,32 @@ def no_queries(query: str, row: StepRow) -> float | Unasked | None:  # noqa: ARG
 
 @dataclass(slots=True)
 class Reader:
-    """Reads one guard off the rows of a lineage, in order. `validations`: newest value of each validation figure."""
+    """Reads one guard off the rows of a lineage, in order."""
 
     guard: Guard
     results: Results
-    validations: Mapping[str, float]
     _pasts: Sequence[Past | None] = field(init=False)
     _kind: RowKind = field(init=False)
+    _step: StepRow | None = field(init=False, default=None)
+    """The newest step row, and what its figures are compared with: a validation is read together with them."""
+    _references: Sequence[float | None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._pasts = [
             past_of(condition, validation=is_validation_metric(condition.metric)) for condition in self.guard.conditions
         ]
         self._kind = RowKind.VALIDATION if self.guard.validates else RowKind.STEP
+        self._references = [None] * len(self._pasts)
 
     def read(self, row: StepRow, number: int = 0) -> Reading | None:
         """None for a row of another kind."""
         reading = None
         if row.kind is self._kind:
-            parts = [self._part(*item, row) for item in zip(self.guard.conditions, self._pasts, strict=True)]
+            parts = [self._part(index, row) for index in range(len(self._pasts))]
             findings, values, references = zip(*parts, strict=True)
             reading = Reading(row.step, findings, values, references, number)
+        if row.kind is RowKind.STEP:
+            self._step, self._references = row, [self._reference(past, row) for past in self._pasts]
         self._remember(row)
         return reading
 
@@ -128,11 +139,13 @@ class Reader:
             if past is not None:
                 past.confirmed(step)
 
-    def _part(
-        self, condition: Condition, past: Past | None, row: StepRow
-    ) -> tuple[Finding, float | None, float | None]:
-        value = self._value(condition, row)
-        reference = past.value(row.step) if past is not None else None
+    def _part(self, index: int, row: StepRow) -> tuple[Finding, float | None, float | None]:
+        condition, of_step = self.guard.conditions[index], not is_validation_metric(self.guard.conditions[index].metric)
+        if row.kind is RowKind.VALIDATION and of_step:
+            value = self._value(condition, self._step) if self._step is not None else None
+            reference = self._references[index]
+        else:
+            value, reference = self._value(condition, row), self._reference(self._pasts[index], row)
         if isinstance(value, Unasked):
             return Finding.PENDING, None, reference
         if value is None:
@@ -145,10 +158,11 @@ class Reader:
     def _value(self, condition: Condition, row: StepRow) -> float | Unasked | None:
         if condition.promql is not None:
             return self.results(condition.promql, row)
-        metric = condition.metric or ""
-        if row.kind is RowKind.STEP and is_validation_metric(metric):
-            return self.validations.get(metric)
-        return row.values.get(metric)
+        return row.values.get(condition.metric or "")
+
+    @staticmethod
+    def _reference(past: Past | None, row: StepRow) -> float | None:
+        return past.value(row.step) if past is not None else None
 
     def _remember(self, row: StepRow) -> None:
         for condition, past in zip(self.guard.conditions, self._pasts, strict=True):

@@ -46,6 +46,8 @@ def _verdict(item: Assessment, silence: str) -> tuple[Verdict, str]:
         return Verdict.INCONCLUSIVE, f"no row has {item.missing}"
     if item.no_result is not None:
         return Verdict.INCONCLUSIVE, f"not exactly one value at the newest step: {item.no_result}"
+    if item.breach is None and item.incomparable is not None:
+        return item.verdict, f"not judged: a ratio of {item.incomparable:.6g} says nothing; use by instead of ratio"
     return item.verdict, item.breach.summary if item.breach else ""
 
 
