@@ -7,10 +7,10 @@ from tests.support.judging import judge_rows
 
 from ppojob_contract.journal import RowKind
 from ppojob_contract.mailbox import CheckpointRef
-from ppojob_contract.protocol import CheckpointState
+from ppojob_contract.protocol import CheckpointState, StepRow
 from ppojob_operator.api.v1alpha1.status import CheckpointPhase
 from ppojob_operator.domain.checkpoints import Evidence, judge_checkpoint
-from ppojob_operator.domain.guardrails.cleanness import window
+from ppojob_operator.domain.guardrails.cleanness import Cleanness, CleanRows, cleanness, window
 from ppojob_operator.domain.guardrails.episodes import Breach
 from ppojob_operator.domain.guardrails.readings import Reading
 from ppojob_operator.domain.lineage import Segment
@@ -145,3 +145,26 @@ def test_the_window_covers_the_slowest_rollback_guardrail():
     assert window(spec(guardrails=[slow | {"action": "Warn"}])) == 3
     assert window(spec(guardrails=[slow | {"dryRun": True}])) == 3
     assert window(spec()) == 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([], (CheckpointPhase.COMPLETE, "no validation behind it yet")),
+        ([(9, False)], (CheckpointPhase.COMPLETE, "no validation behind it yet")),
+        ([(10, True)], (CheckpointPhase.CONFIRMED, "")),
+        ([(13, True), (14, False)], (CheckpointPhase.CONFIRMED, "")),
+        ([(13, False)], (CheckpointPhase.SUSPECT, "the validation at step 13 was not clean")),
+        ([(14, True)], (CheckpointPhase.COMPLETE, "no validation behind it yet")),
+    ],
+)
+def test_the_first_validation_behind_it_counts_up_to_the_breach(seen, expected):
+    clean = CleanRows(3)
+    clean.validations = {"validated": seen}
+    for step in range(1, 20):
+        clean.add(step, Cleanness.CLEAN)
+    assert clean.trust(10, through=13) == expected
+
+
+def test_a_row_without_a_gradient_is_clean():
+    assert cleanness(StepRow(kind=RowKind.STEP, step=1, time=1.0, values={}), []) is Cleanness.CLEAN

@@ -9,8 +9,8 @@ from ppojob_contract.journal import RowKind
 from ppojob_operator.api.v1alpha1.guardrails import Guardrail, GuardrailAction, Preset
 from ppojob_operator.domain.guardrails.cleanness import window
 from ppojob_operator.domain.guardrails.episodes import Assessment
-from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of
-from ppojob_operator.domain.guardrails.presets import PRESETS
+from ppojob_operator.domain.guardrails.guards import Guard, expand, guards_of, is_validation_metric, rule_guard
+from ppojob_operator.domain.guardrails.presets import PRESETS, Rule
 
 
 def preset(kind: str, **fields: object) -> list[Guard]:
@@ -94,6 +94,27 @@ def test_defaults_are_replaced_by_a_guardrail_of_the_same_preset_and_can_be_decl
     mine = [{"name": "mine", "preset": "RewardFunctionFailing", "action": "Warn"}]
     assert names(guardrails=mine) == non_finite | {"mine-some", "mine-many"}
     assert names(defaultGuardrails=False) == set()
+
+
+def test_a_default_guardrail_is_its_rule_as_it_stands():
+    """And says which preset it is of; one of a spec says which guardrail it is of, too."""
+    kind = Preset.NON_FINITE
+    found = {guard.name: guard for guard in guards_of(spec())}
+    for rule in PRESETS[kind].rules:
+        guard = found[f"NonFinite-{rule.suffix}"]
+        assert (guard.preset, guard.source) == (kind, "")
+    late = Rule(conditions=(), count=2, of=4, after_step=6, action=GuardrailAction.PAUSE)
+    assert rule_guard(late, "late", kind) == Guard(
+        name="late", conditions=(), count=2, of=4, after_step=6, action=GuardrailAction.PAUSE, preset=kind
+    )
+    assert {(guard.source, guard.preset) for guard in preset("NonFinite")} == {("mine", kind)}
+
+
+def test_what_verl_validates_is_a_validation_figure():
+    assert is_validation_metric("val-core/gsm8k/reward/mean@1")
+    assert is_validation_metric("validationReward")
+    assert not is_validation_metric("critic/score/mean")
+    assert not is_validation_metric(None)
 
 
 def test_what_is_not_finite_does_not_widen_the_window():

@@ -12,6 +12,9 @@ from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind, prestop
 from ppojob_contract.outcomes import ExitClass, Outcome
 from ppojob_contract.protocol import LockState
 from ppojob_operator.api.v1alpha1.status import (
+    CheckpointPhase,
+    Checkpoints,
+    CheckpointStatus,
     DataPlanStatus,
     Intent,
     IntentKind,
@@ -237,12 +240,14 @@ def test_why_a_head_pod_was_lost_is_told():
     assert gone.intent.message == "the head pod of job-c1 was lost"
 
 
+UNUSABLE = Outcome(
+    exit_class=ExitClass.STORAGE_ERROR, message="cut", step=10, unusable=CheckpointRef(attempt=1, step=15)
+)
+
+
 def test_a_checkpoint_that_cannot_be_loaded_is_passed_over_without_counting_as_a_restart():
-    bad = Outcome(
-        exit_class=ExitClass.STORAGE_ERROR, message="cut", step=10, unusable=CheckpointRef(attempt=1, step=10)
-    )
     for used in (0, 99):
-        decision = look({"outcome": bad}, status={"restarts_since_progress": used, "restart_mark": 12})
+        decision = look({"outcome": UNUSABLE}, status={"restarts_since_progress": used, "restart_mark": 12})
         assert begun(decision) == (RESTART, UNLOADABLE, False)
         assert isinstance(decision, Begin)
         assert decision.intent.message == "cut; the next attempt takes the checkpoint before"
@@ -254,3 +259,41 @@ def test_restarts_without_progress_come_to_an_end():
     assert begun(look(failed, status=used)) == (FAIL, "OutOfMemory", True)
     assert begun(look(failed, status=used | {"restart_mark": 11})) == (RESTART, "OutOfMemory", False)
     assert begun(look(failed, status=used | {"restarts_since_progress": 2})) == (RESTART, "OutOfMemory", False)
+
+
+LOWER = ParameterValue.model_validate({"parameter": "LearningRate", "value": 1e-7, "specValue": 1e-6})
+THERE = Checkpoints(items=[CheckpointStatus(attempt=1, step=10, phase=CheckpointPhase.COMPLETE)])
+SILENT: dict[str, Any] = {"jobs": (FAILED_JOB,), "monitor": FREE, "now": {"driver_ended": NOW - SILENT_DRIVER}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "resume"),
+    [
+        ({"state": {"outcome": outcome(ExitClass.HANG)}}, ResumePoint(attempt=1, step=10)),
+        ({"state": {"outcome": UNUSABLE}}, ResumePoint(attempt=1, step=10)),
+        ({"edited": True}, None),  # whatever is the newest once the trainer has saved and stopped
+    ],
+)
+def test_the_next_attempt_goes_on_with_what_rollbacks_have_adjusted(fields, resume):
+    decision = look(**fields, status={"adjustments": [LOWER], "checkpoints": THERE})
+    assert isinstance(decision, Begin)
+    assert decision.intent.adjustments == [LOWER]
+    assert decision.intent.resume == resume
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"jobs": ()}, "the attempt's RayJob is gone"),
+        ({"edited": True}, "the spec changed (generation 1): the next attempt goes on from the newest checkpoint"),
+        (SILENT, "the driver ended without an outcome (RayJob FAILED: gone)"),
+        (
+            SILENT | {"jobs": (dataclasses.replace(FAILED_JOB, job_status=""),)},
+            "the driver ended without an outcome (RayJob Running: gone)",
+        ),
+    ],
+)
+def test_why_the_next_attempt_is_made_is_told(fields, said):
+    decision = look(**fields)
+    assert isinstance(decision, Begin)
+    assert decision.intent.message == said
