@@ -19,6 +19,7 @@ from tests.unit.trainer.preparing import fails, lines, numbered, prepare, settin
 from ppojob_contract.durable import read_json
 from ppojob_contract.outcomes import ExitClass
 from ppojob_contract.preparation import Recipe, Use
+from ppojob_contract.stages import MAX_FIGURES
 from ppojob_trainer.stages.prepare import parquet
 from ppojob_trainer.stages.prepare.recipes import GSM8K_INSTRUCTION
 from ppojob_trainer.stages.prepare.rows import RowError
@@ -357,13 +358,41 @@ def test_figures_and_message(tmp_path: Path) -> None:
             "rowsDropped": 2.0,
             "rowsTooLong": 1.0,
             "promptsTooLong": 1.0,
+            "rowsLeftOutByFunction": 0.0,
             "rowsBad": 1.0,
             "trainRows": float(train),
             "validationRows": float(validation),
             "pairsTrain": 0.0,
             "pairsValidation": 0.0,
+            "rows/rows": 100.0,
+            "prompts/rows": 100.0,
         },
     }
+
+
+def test_rows_that_the_users_function_left_out_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "some.py"
+    path.write_text("def convert(row):\n    return {'prompt': row['prompt']} if row['prompt'] != 'no' else None\n")
+    rows = write(tmp_path / "rows.jsonl", *numbered(9), {"prompt": "no"}, {"prompt": "no"})
+    told = source(rows, "Function", function={"path": str(path), "name": "convert"})
+    made = prepare(tmp_path, settings(told, validationFraction=0))
+    assert made.outcome.message.endswith("too long: 0, bad: 0; left out by the function: 2")
+    assert read_json(made.layout.result)["figures"]["rowsLeftOutByFunction"] == 2.0
+
+
+def test_each_source_and_ability_has_a_figure_and_they_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "by_row.py"
+    path.write_text("def convert(row):\n    return {'prompt': row['prompt'], 'ability': row['ability']}\n")
+    rows = [{"prompt": f"p{row}", "ability": f"a{row % 40}"} for row in range(100)]
+    many = source(write(tmp_path / "many.jsonl", *rows), "Function", function={"path": str(path), "name": "convert"})
+    few = source(write(tmp_path / "few.jsonl", *numbered(7)))
+    made = prepare(tmp_path, settings(many | {"name": "many"}, few | {"name": "few"}, validationFraction=0))
+    found = read_json(made.layout.result)["figures"]
+    assert (found["rows/many"], found["rows/few"]) == (100.0, 7.0)
+    assert (found["prompts/few"], found["prompts/a0"]) == (7.0, 3.0)
+    assert len([name for name in found if name.startswith("prompts/")]) == 20
+    assert len(made.report["abilities"]) == 41
+    assert len([name for name in found if "/" not in name]) + 2 * 20 <= MAX_FIGURES
 
 
 def test_the_same_settings_give_the_same_bytes(tmp_path: Path) -> None:
@@ -415,6 +444,16 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     with path.open("w") as file:
         for number in range(3_000):
             file.write(json.dumps({"prompt": f"{number} {text}", "answer": "x"}) + "\n")
+    assert path.stat().st_size > 300e6
+    assert growth(tmp_path / "measured", path) < 200
+
+
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    """Other tools write a whole file as one."""
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"prompt": [f"{number} {'x' * 100_000}" for number in range(100)], "answer": ["x"] * 100})
+    pq.write_table(pa.concat_tables([table] * 30), path, row_group_size=3_000, compression="none", use_dictionary=False)
+    assert pq.ParquetFile(path).num_row_groups == 1
     assert path.stat().st_size > 300e6
     assert growth(tmp_path / "measured", path) < 200
 

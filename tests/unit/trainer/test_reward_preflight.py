@@ -10,6 +10,7 @@ from tests.unit.trainer.builders import attempt_config, user_term
 
 from ppojob_trainer.errors import ConfigError, DataError, Stopped
 from ppojob_trainer.rewards import preflight
+from ppojob_trainer.rewards.answers import Answer
 
 
 def checked(folder: Path, *terms: dict[str, Any], rows: int = 40) -> list[str]:
@@ -51,7 +52,8 @@ def test_some_failures_are_told(tmp_path: Path) -> None:
     code = "def compute(source, text, truth, extra):\n    return int(text)\n"
     (line,) = checked(tmp_path, user_term(tmp_path, code))
     assert line == (
-        "own: ValueError: invalid literal for int() with base 10: 'I do not know.' (reward.py, line 2, in compute); "
+        "own: ValueError: invalid literal for int() with base 10: 'I do not know.' (reward.py, line 2, in compute: "
+        "return int(text)); "
         "on 8 of 16 rows, tried before training"
     )
 
@@ -83,6 +85,23 @@ def test_data_that_cannot_be_read(tmp_path: Path) -> None:
         attempt = attempt_config(tmp_path, reward_terms=[term], overrides={"data.train_files": [str(tmp_path / name)]})
         with pytest.raises(DataError, match=name):
             preflight.check(attempt, lambda: None)
+
+
+def test_rules_are_tried_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(answer: Answer) -> float:
+        raise LookupError(answer.response)
+
+    assert checked(tmp_path, {"name": "short", "rule": {"type": "Overlong", "maxTokens": 8, "bufferTokens": 4}}) == []
+    monkeypatch.setattr("ppojob_trainer.rewards.terms.rule", lambda _spec: fails)
+    with pytest.raises(ConfigError, match=r"reward term r: LookupError: .*; so on each of 16 rows"):
+        checked(tmp_path, {"name": "r", "rule": {"type": "GSM8K"}})
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = {"data.train_files": [str(tmp_path / "rows.jsonl")]}
+    terms = [{"name": "r", "rule": {"type": "GSM8K"}}]
+    assert preflight.check(attempt_config(tmp_path, reward_terms=terms, overrides=files), lambda: None) == []
+    assert "rows.jsonl before training: only Parquet" in caplog.text
 
 
 def test_a_stop_is_obeyed(tmp_path: Path) -> None:

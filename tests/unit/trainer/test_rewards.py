@@ -145,9 +145,42 @@ def test_a_function_that_raises_counts_as_failed_and_is_logged_once(
         results = [total([term, good], Answer(response="x", ground_truth="x")) for _ in range(3)]
     term.close()
     assert all(result["score"] == 3.0 and result[FAILED_KEY] == 1.0 for result in results)
-    assert {result[ERROR_KEY] for result in results} == {"own: KeyError: 'nope' (reward.py, line 2, in compute)"}
+    said = "own: KeyError: 'nope' (reward.py, line 2, in compute: raise KeyError('nope'))"
+    assert {result[ERROR_KEY] for result in results} == {said}
     assert len(caplog.records) == 1
     assert "Traceback" in caplog.text
+
+
+def test_an_error_comes_with_the_end_of_the_traceback_in_the_users_file(tmp_path: Path) -> None:
+    code = (
+        "import json\n"
+        "def parse(text):\n    return json.loads(text)\n"
+        "def compute(source, text, *_):\n    return parse(text)\n"
+    )
+    said = str(scored(user_term(tmp_path, code), Answer(response="x"))[ERROR_KEY])
+    places = "line 3, in parse: return json.loads(text); called from line 5, in compute: return parse(text)"
+    assert said == f"own: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (reward.py, {places})"
+
+
+def test_what_is_told_of_an_error_is_bounded_and_has_no_secret_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place is told however long the error's text is, and a cut never leaves half a secret."""
+    secret = "squeamish" * 60
+    monkeypatch.setenv("MY_API_KEY", secret)
+    code = (
+        f"def deep(n):\n    return deep(n - 1) if n else 1 / 0  # {secret}\n"
+        "def compute(*_):\n    try:\n        return deep(50)\n"
+        f"    except ZeroDivisionError as error:\n        raise ValueError('{'x' * 300}{secret}') from error\n"
+    )
+    said = str(scored(user_term(tmp_path, code), Answer(response=""))[ERROR_KEY])
+    assert "squeam" not in said
+    assert "(reward.py, line 7, in compute: raise ValueError(" in said
+    assert len(said) <= 2 * 400
+    (tmp_path / "reward.py").write_text(code.replace("compute(*_)", "other(*_)") + "def compute(*_):\n    deep(50)\n")
+    deep = str(scored(user_term(tmp_path, (tmp_path / "reward.py").read_text()), Answer(response=""))[ERROR_KEY])
+    assert deep.count("in deep") == 4
+    assert "squeam" not in deep
 
 
 @pytest.mark.parametrize(
@@ -155,7 +188,10 @@ def test_a_function_that_raises_counts_as_failed_and_is_logged_once(
     [
         ("import time\ndef compute(*_):\n    time.sleep(60)\n", "no answer within 0.3 s"),
         ("import os\ndef compute(*_):\n    os._exit(7)\n", "ended with code 7"),
-        ("import sys\ndef compute(*_):\n    sys.exit(2)\n", "SystemExit: 2 (reward.py, line 3, in compute)"),
+        (
+            "import sys\ndef compute(*_):\n    sys.exit(2)\n",
+            "SystemExit: 2 (reward.py, line 3, in compute: sys.exit(2)",
+        ),
         ("def compute(*_):\n    return None\n", "TypeError"),
         ("def compute(*_):\n    return 'many'\n", "ValueError: could not convert string to float"),
         ("def compute(*_):\n    return {}\n", "KeyError: 'score'"),

@@ -21,10 +21,13 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 
 
-Failure = tuple[str, str]
-"""An exception of the user's code: type, text and place in one line, and the whole traceback. No class: a class of this
-module would have another name where the answer is read.
+Failure = tuple[str, str, str]
+"""An exception of the user's code: its type and text, the end of the traceback in the user's own file, and the whole
+traceback. No class: a class of this module would have another name where the answer is read.
 """
+
+FRAMES = 4
+"""Of the user's file, the innermost first, that are told with an error."""
 
 
 def main() -> int:
@@ -75,14 +78,18 @@ async def _awaited(value: Any) -> Any:
 
 
 def failure(error: BaseException, path: str) -> Failure:
-    """With the innermost place in the user's own file."""
+    """With where in the user's own file it was raised, and from where that was called."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
-    place = f" ({Path(path).name}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-    place = f" ({Path(path).name}, line {line})" if line else place
+    places = [f"line {line}"] if line else [_place(frame) for frame in reversed(frames[-FRAMES:])]
+    place = f" ({Path(path).name}, {'; called from '.join(places)})" if places else ""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{said}{place}", "".join(traceback.format_exception(error))
+    return said, place, "".join(traceback.format_exception(error))
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"line {frame.lineno}, in {frame.name}" + (f": {frame.line}" if frame.line else "")
 
 
 def end_with_parent() -> None:

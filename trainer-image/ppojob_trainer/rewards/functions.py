@@ -26,8 +26,10 @@ LOAD_SECONDS = 300
 class FunctionFailed(Exception):
     """The function raised, took too long, or its process died; the text is for a person."""
 
-    def __init__(self, line: str, traceback: str = "") -> None:
-        super().__init__(line)
+    def __init__(self, said: str, place: str = "", traceback: str = "") -> None:
+        super().__init__(f"{said}{place}")
+        self.said = said
+        self.place = place
         self.traceback = traceback
 
 

@@ -4,6 +4,7 @@ There is no policy to answer yet. Half of the rows are answered with their groun
 no answer: code that reads an answer meets both.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import islice
@@ -15,6 +16,8 @@ from ppojob_trainer.errors import ConfigError, DataError
 from ppojob_trainer.rewards.answers import Answer
 from ppojob_trainer.rewards.functions import PROCESSES
 from ppojob_trainer.rewards.terms import ERROR_KEY, Term, build, total
+
+log = logging.getLogger(__name__)
 
 ROWS = 16
 NO_ANSWER = "I do not know."
@@ -71,22 +74,25 @@ def _answers(files: Sequence[str]) -> Iterator[Answer]:
     for number, row in enumerate(islice(_rows(files), ROWS)):
         given = row.get("reward_model")
         truth = given.get("ground_truth") if isinstance(given, Mapping) else None
+        response = truth if isinstance(truth, str) and number % 2 == 0 else NO_ANSWER
         yield Answer(
-            response=truth if isinstance(truth, str) and number % 2 == 0 else NO_ANSWER,
+            response=response,
             ground_truth=truth,
             data_source=row.get("data_source"),
             extra_info=row.get("extra_info") or {},
             prompt=[message for message in row.get("prompt") or () if isinstance(message, Mapping)],
+            tokens=len(response.split()),  # about so many: no tokenizer is loaded yet
         )
 
 
 def _rows(files: Sequence[str]) -> Iterator[Mapping[str, Any]]:
     """Of Parquet files; others are verl's to read."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - not where a job has rules alone
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - not where nothing can be tried
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
 
     for path in files:
         if Path(path).suffix != ".parquet":
+            log.warning("rewards are not tried on %s before training: only Parquet files are read for that", path)
             continue
         try:
             for batch in pq.ParquetFile(path).iter_batches(batch_size=ROWS):

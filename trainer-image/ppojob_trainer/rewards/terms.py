@@ -62,7 +62,7 @@ def build(spec: Mapping[str, Any], engine_address: str | None = None) -> Term:
     """
     name, weight = str(spec["name"]), float(spec.get("weight", 1.0))
     if isinstance(spec.get("rule"), Mapping):
-        return Term(name, weight, rule(spec["rule"]))
+        return Term(name, weight, rule(spec["rule"]), tried=True)
     if isinstance(spec.get("function"), Mapping):
         function = FunctionProcesses(spec["function"])
         return Term(name, weight, function, function.load, function.close, tried=True)
@@ -92,9 +92,20 @@ def _told(term: Term, error: Exception) -> str:
         term.reported = True
         text = getattr(error, "traceback", "") or traceback.format_exc()
         log.error("reward term %s failed (logged once a process):\n%s", term.name, redact(text))
-    said = str(error) if isinstance(error, FunctionFailed) else f"{type(error).__name__}: {error}"
-    return redact(f"{term.name}: {' '.join(said.split())}")[:ERROR_CHARACTERS]
+    said, place = (error.said, error.place) if isinstance(error, FunctionFailed) else (_said(error), "")
+    return _line(f"{term.name}: {said}") + _line(place)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _line(text: str) -> str:
+    """Cut behind the redaction: half a secret would not be known as one."""
+    lead = " " if text.startswith(" ") else ""
+    line = lead + " ".join(redact(text).split())
+    return line if len(line) <= ERROR_CHARACTERS else f"{line[: ERROR_CHARACTERS - 1]}…"
 
 
 ERROR_CHARACTERS = 400
-"""Of one term's error; a status shows no more."""
+"""Of what one term's error says, and so many of where it came from; a status shows no more."""

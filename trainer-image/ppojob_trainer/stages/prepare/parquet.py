@@ -12,6 +12,9 @@ from ppojob_trainer.errors import DataError
 from ppojob_trainer.stages.prepare.rows import Raw
 
 _READ_ROWS = 64
+_BUFFER = 1 << 20
+"""Bytes of each column that are read at once: without it a row group's whole column is, however large."""
+
 _GROUP_ROWS = 1024
 _GROUP_CHARACTERS = 4 << 20
 """Of text, roughly; a row group is written when it has so many, or so many rows."""
@@ -39,7 +42,7 @@ def read(path: Path) -> Iterator[Raw]:
     """Raises DataError for what is no Parquet or is damaged."""
     number = 0
     try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             for batch in file.iter_batches(batch_size=_READ_ROWS):
                 for value in batch.to_pylist():
                     number += 1

@@ -189,7 +189,7 @@ class Preparation:
         now = self._monotonic()
         if now - self._told_at >= _TELL_SECONDS:
             self._told_at = now
-            self._context.figures(self._figures())
+            self._context.figures(self._figures() | self._tally.parts())
 
     def _publish(self) -> None:
         output, tally = self._context.output, self._tally
@@ -209,7 +209,7 @@ class Preparation:
                 },
             },
         )
-        figures = {name: float(value) for name, value in self._figures().items()}
+        figures = {name: float(value) for name, value in (self._figures() | tally.parts()).items()}
         self._context.figures(figures)
         self._context.publish(StageResult(message=_message(self._figures()), figures=figures))
 
@@ -239,4 +239,6 @@ def _message(figures: dict[str, int]) -> str:
         said.append(f"{figures['pairsTrain']} pairs to train, {figures['pairsValidation']} to validate")
     if figures["rowsDropped"] or figures["promptsTooLong"]:
         said.append(f"too long: {figures['promptsTooLong']}, bad: {figures['rowsBad']}")
+    if figures["rowsLeftOutByFunction"]:
+        said.append(f"left out by the function: {figures['rowsLeftOutByFunction']}")
     return "; ".join(said)

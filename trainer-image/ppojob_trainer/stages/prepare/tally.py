@@ -10,6 +10,10 @@ from ppojob_trainer.stages.prepare.rows import Bad
 LISTED = 20
 """Bad rows that are told of one by one."""
 
+PARTS = 20
+"""Sources, and abilities, that have a figure of their own; a stage has 64 in all."""
+
+_NAME_CHARACTERS = 63
 _IN_MESSAGE = 3
 _REASON_CHARACTERS = 110
 
@@ -91,7 +95,16 @@ class Tally:
             "rowsDropped": self.dropped,
             "rowsTooLong": self.total("too_long"),
             "promptsTooLong": self.total("prompts_too_long"),
+            "rowsLeftOutByFunction": self.total("left_out"),
             "rowsBad": self.total("bad"),
+        }
+
+    def parts(self) -> dict[str, int]:
+        """Rows of each source and prompts of each ability, the largest; all are in the report."""
+        rows = Counter({name: source.rows_out for name, source in self.sources.items()})
+        return {
+            **{f"rows/{name[:_NAME_CHARACTERS]}": count for name, count in rows.most_common(PARTS)},
+            **{f"prompts/{name[:_NAME_CHARACTERS]}": count for name, count in self.abilities.most_common(PARTS)},
         }
 
 
