@@ -74,7 +74,7 @@ test-trainer: setup cluster-with-images ## The trainer alone on real verl: stops
 test-pipeline: setup cluster-up images ## Raw files to exported model, a stage killed in between; a trial; gates (11 minutes)
 	$(PYTEST) -s tests/e2e/test_pipeline.py
 
-test-smollm2: setup cluster-with-images ## SmolLM2-135M on CPU: GRPO on GSM8K rows; the whole pipeline (40 minutes)
+test-smollm2: setup cluster-with-images ## SmolLM2-135M on CPU: GRPO on GSM8K rows; the whole pipeline (35 minutes)
 	$(PYTEST) -s -m slow tests/e2e/test_smollm2.py
 
 .PHONY: curves test-rules
