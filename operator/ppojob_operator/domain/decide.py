@@ -1,4 +1,5 @@
-"""The whole policy: deletion > finishing the recorded intent > suspend > fail > rollback > spec change.
+"""The whole policy: deletion > finishing the recorded intent > suspend > what the live attempt calls for (`supervise`:
+fail for what no rollback mends > breaches > how it ended > spec change).
 
 Each function below answers one question of that order and returns None where its case is not given.
 """

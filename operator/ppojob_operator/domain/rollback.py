@@ -23,19 +23,19 @@ def act_on_breach(observation: Observation, accepted: AcceptedJob, judgement: Ju
         return None
     match breach.guardrail.action:
         case GuardrailAction.FAIL:
-            return fail(observation, "GuardrailBreached", _what(breach), guardrail=breach.guardrail.name)
+            return fail(observation, "GuardrailBreached", in_words(breach), guardrail=breach.guardrail.name)
         case GuardrailAction.PAUSE:
-            return pause(observation, "GuardrailBreached", breach, _what(breach))
+            return pause(observation, "GuardrailBreached", breach, in_words(breach))
         case _:
             return _roll_back(observation, accepted, judgement, breach)
 
 
-def _what(breach: Breach) -> str:
+def in_words(breach: Breach) -> str:
     return f"guardrail {breach.guardrail.name}: {breach.summary}"
 
 
 def _roll_back(observation: Observation, accepted: AcceptedJob, judgement: Judgement, breach: Breach) -> Decision:
-    status, policy, what = observation.job.status, accepted.spec.rollback, _what(breach)
+    status, policy, what = observation.job.status, accepted.spec.rollback, in_words(breach)
     target = rollback_target(status, judgement, breach, policy.min_healthy_steps)
     if target is None:
         message = (

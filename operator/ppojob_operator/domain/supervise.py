@@ -15,7 +15,7 @@ from ppojob_operator.domain.observation import Observation, Reach
 from ppojob_operator.domain.parameters import in_force
 from ppojob_operator.domain.provision import SILENT_DRIVER
 from ppojob_operator.domain.requested import restart
-from ppojob_operator.domain.rollback import act_on_breach, fail
+from ppojob_operator.domain.rollback import act_on_breach, fail, in_words
 from ppojob_operator.domain.targets import UNLOADABLE, restart_point
 
 LOST_MONITOR = timedelta(minutes=5)
@@ -27,7 +27,8 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
     attempt = observation.job.status.attempt
     assert attempt is not None, "only a live attempt is supervised"
     return (
-        act_on_breach(observation, accepted, judgement)
+        _ended_for_good(observation, judgement)
+        or act_on_breach(observation, accepted, judgement)
         or _ended(observation, accepted, judgement, attempt)
         or _lost(observation, accepted, judgement, attempt)
         or _driver_lost(observation, accepted, judgement, attempt)
@@ -37,6 +38,22 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
         or _never_submitted(observation, accepted, attempt)
         or _wait(observation)
     )
+
+
+_BEYOND_ROLLBACK = {ExitClass.CONFIG_ERROR, ExitClass.DATA_ERROR}
+"""The next attempt would end in the same way, whatever its weights; what is not finite or out of memory may not."""
+
+
+def _ended_for_good(observation: Observation, judgement: Judgement) -> Decision | None:
+    """Comes before a breach of the same rows, which is told with it."""
+    outcome = judgement.attempt_state.outcome if judgement.attempt_state else None
+    if outcome is None or outcome.unusable is not None or outcome.exit_class not in _BEYOND_ROLLBACK:
+        return None
+    if not judgement.everything_judged:
+        return Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
+    breach = judgement.breach
+    told = f"; before that {in_words(breach)}, and no rollback would mend this" if breach is not None else ""
+    return fail(observation, outcome.exit_class.value, outcome.message + told)
 
 
 def _ended(

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.builders import NOW, raw_spec, row
+from tests.support.builders import NOW, assess, guard, raw_spec, row, rows
 from tests.support.observations import CLUSTER, HEAD, RAY_JOB, attempt, attempt_state, observation, reached
 
 from ppojob_contract.mailbox import CheckpointRef, Command, CommandKind, prestop_id
@@ -45,6 +45,7 @@ def look(
     state: dict[str, Any] | None = None,
     *,
     all_rows: bool = True,
+    breached: bool = False,
     stepped: bool = True,
     edited: bool = False,
     rendered: bool = True,
@@ -66,6 +67,7 @@ def look(
         attempt_state=attempt_state(**(state or {})),
         everything_judged=all_rows,
         last_row=row(12) if stepped else None,
+        breach=assess(guard(), rows([0.9] * 3)).breach if breached else None,
     )
     return supervise(seen, accepted, found)
 
@@ -108,6 +110,25 @@ def test_an_end_is_judged_to_its_last_row_first():
 )
 def test_how_it_ended_decides(how, expected):
     assert begun(look({"outcome": outcome(how)})) == expected
+
+
+@pytest.mark.parametrize("how", [ExitClass.CONFIG_ERROR, ExitClass.DATA_ERROR])
+def test_what_no_rollback_mends_ends_the_job_also_after_a_breach(how):
+    failed = look({"outcome": outcome(how)}, breached=True)
+    assert begun(failed) == (FAIL, how.value, True)
+    assert isinstance(failed, Begin)
+    assert failed.intent.message.startswith("so; before that guardrail kl: kl was 0.9 at step 3")
+    assert isinstance(look({"outcome": outcome(how)}, breached=True, all_rows=False), Wait)
+
+
+@pytest.mark.parametrize("how", sorted(set(ExitClass) - {ExitClass.CONFIG_ERROR, ExitClass.DATA_ERROR}))
+def test_any_other_end_comes_after_a_breach(how):
+    assert begun(look({"outcome": outcome(how)}, breached=True))[1] == "NoConfirmedCheckpoint"
+
+
+def test_a_checkpoint_that_does_not_load_is_passed_over_also_where_the_configuration_is_blamed():
+    unusable = dataclasses.replace(outcome(ExitClass.CONFIG_ERROR), unusable=CheckpointRef(attempt=1, step=5))
+    assert begun(look({"outcome": unusable}))[:2] == (RESTART, UNLOADABLE)
 
 
 def test_success_before_the_last_step_is_none():

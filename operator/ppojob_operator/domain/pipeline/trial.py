@@ -4,12 +4,13 @@ import math
 from typing import Any
 
 from ppojob_contract.outcomes import ExitClass
-from ppojob_operator.api.v1alpha1.guardrails import GuardrailAction, OnExhausted
+from ppojob_operator.api.v1alpha1.guardrails import Guardrail, GuardrailAction, OnExhausted
 from ppojob_operator.api.v1alpha1.resource import PPOJob
 from ppojob_operator.api.v1alpha1.spec import PPOJobSpec, Trial
 from ppojob_operator.api.v1alpha1.stage_status import StageName, StagePhase
 from ppojob_operator.api.v1alpha1.status import ConditionType, PPOJobStatus
 from ppojob_operator.domain.decisions import CloseStage, Decision, RemoveTrial, StartTrial, Wait
+from ppojob_operator.domain.guardrails.guards import expand
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.observation import Observation
 from ppojob_operator.domain.pause import paused
@@ -83,10 +84,6 @@ def trial_spec(spec: PPOJobSpec, wanted: Trial) -> dict[str, Any]:
     cluster: dict[str, Any] = {"nodes": 1, "devices_per_node": wanted.devices_per_node}
     if wanted.resources is not None:
         cluster["resources"] = wanted.resources
-    guardrails = [
-        item.model_copy(update={"action": GuardrailAction.FAIL}) if item.action in _ENDS else item
-        for item in spec.guardrails
-    ]
     parallel = math.gcd(spec.rollout.tensor_parallel_size, wanted.devices_per_node)
     changed = {
         "suspend": False,
@@ -100,13 +97,23 @@ def trial_spec(spec: PPOJobSpec, wanted: Trial) -> dict[str, Any]:
         "training": spec.training.model_copy(update={"total_steps": wanted.steps}),
         "checkpoints": spec.checkpoints.model_copy(update={"every_steps": wanted.steps, "resume_from": None}),
         "rollback": spec.rollback.model_copy(update={"limit": 0, "on_exhausted": OnExhausted.FAIL}),
-        "guardrails": guardrails,
+        "guardrails": [_guardrail(item, wanted.steps) for item in spec.guardrails],
         "data": spec.data.model_copy(update={"prepare": _fewer_rows(spec, wanted)}),
         "reward": spec.reward.model_copy(update={"terms": _shorter(spec, wanted)}),
     }
     return spec.model_copy(update=changed).model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
     )
+
+
+def _guardrail(item: Guardrail, steps: int) -> Guardrail:
+    """Judged early enough to be breached in so few steps, if its count allows it at all; one that is dry stays so."""
+    changed: dict[str, Any] = {"action": GuardrailAction.FAIL} if item.action in _ENDS else {}
+    guards = tuple(expand(item))
+    latest = max(0, steps - max(guard.count for guard in guards))
+    if any(guard.after_step > latest for guard in guards):
+        changed["after_step"] = latest
+    return item.model_copy(update=changed)
 
 
 def _fewer_rows(spec: PPOJobSpec, wanted: Trial) -> Any:
