@@ -14,7 +14,7 @@ from ppojob_operator.domain.hashes import hash_of
 from ppojob_operator.domain.job import AcceptedJob
 from ppojob_operator.domain.judgement import Judgement
 from ppojob_operator.domain.observation import Observation
-from ppojob_operator.domain.pipeline.recorded import recorded
+from ppojob_operator.domain.pipeline.card import card
 from ppojob_operator.domain.pipeline.settings import Settings, Work, resolved
 from ppojob_operator.domain.reward_terms import told_term
 from ppojob_operator.domain.source import USABLE, of_job, whole_of_step
@@ -78,7 +78,7 @@ def export_work(observation: Observation, job: AcceptedJob, judgement: Judgement
         "format": wanted.format.value,
         "dtype": _TYPES[wanted.data_type.value] if wanted.data_type else None,
         "target": told_target(wanted),
-        "card": _card(observation, job, point.step),
+        "card": card(observation, job, point.step),
     }
     return Work(Stage.EXPORT, settings, hash_of({"export": wanted, "checkpoint": checkpoint}))
 
@@ -139,27 +139,3 @@ def told_judge(judge: Judge, spec: PPOJobSpec) -> Settings:
     if term.model is not None:
         return {"rewardModel": {"path": term.model.path, "maxLength": term.model.max_length}}
     return {"terms": [told_term(term, spec)]}
-
-
-def _card(observation: Observation, job: AcceptedJob, step: int) -> Settings:
-    """Facts for the model card that do not change any more once training is done."""
-    status, spec = observation.job.status, job.spec
-    evaluated = recorded(status, Stage.EVALUATE)
-    digest = status.attempt.dataset_digest if status.attempt else None
-    return {
-        "job": job.name,
-        "namespace": job.namespace,
-        "uid": job.uid,
-        "estimator": spec.algorithm.estimator.value,
-        "steps": step,
-        "batchSize": spec.training.batch_size,
-        "learningRate": spec.training.learning_rate,
-        "rewards": [term.name for term in spec.reward.terms],
-        "datasetDigest": digest,
-        "attempts": status.attempt.number if status.attempt else 0,
-        "rollbacks": status.rollbacks,
-        "restarts": status.restarts,
-        "adjustments": {item.parameter.value: item.value for item in status.adjustments},
-        "metrics": status.metrics.model_dump(mode="json", by_alias=True, exclude_none=True) if status.metrics else {},
-        "evaluation": dict(evaluated.figures) if evaluated else {},
-    }
