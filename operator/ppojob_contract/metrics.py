@@ -28,6 +28,14 @@ class Metric:
     """Most combinations of label values beside those of `JOB_LABELS`; exporters keep to it."""
     bounds: tuple[float, ...] = ()
     """Upper bounds of a histogram's buckets."""
+    own_unit: str = ""
+    """Where the name does not end with it."""
+
+    @property
+    def unit(self) -> str:
+        """Of its values; "1" for counts and what has none."""
+        named = self.name.removesuffix("_total")
+        return self.own_unit or next((unit for end, unit in _UNITS.items() if named.endswith(end)), "1")
 
     @property
     def series(self) -> int:
@@ -35,14 +43,25 @@ class Metric:
         return max(self.combinations, len(self.figures)) * (len(self.bounds) + 3 if self.bounds else 1)
 
 
+_UNITS = {
+    "_tokens_per_second": "tokens/second",
+    "_timestamp_seconds": "seconds since the epoch",
+    "_seconds": "seconds",
+    "_bytes": "bytes",
+    "_tokens": "tokens",
+    "_step": "steps",
+    "_steps": "steps",
+    "_fraction": "0 to 1",
+}
+NATS, SCORE = "nats", "score"
+"""Of a reward: whatever its rules, functions and models give."""
+
 JOB_LABELS = ("namespace", "ppojob")
 _G, _C, _H = MetricType.GAUGE, MetricType.COUNTER, MetricType.HISTOGRAM
 
 STEP = Metric("ppojob_step", _G, "Last finished training step", JOB_LABELS)
 ATTEMPT = Metric("ppojob_attempt", _G, "Attempt that runs or ran last", JOB_LABELS)
-LAST_STEP_TIME = Metric(
-    "ppojob_last_step_timestamp_seconds", _G, "When the last step finished, seconds since the epoch", JOB_LABELS
-)
+LAST_STEP_TIME = Metric("ppojob_last_step_timestamp_seconds", _G, "When the last step finished", JOB_LABELS)
 TOKENS = Metric("ppojob_tokens_total", _C, "Prompt and response tokens of all steps and attempts", JOB_LABELS)
 STEP_DURATION = Metric(
     "ppojob_step_duration_seconds",
@@ -64,9 +83,21 @@ CHECKPOINT_STEP = Metric(
 CHECKPOINT_BYTES = Metric("ppojob_checkpoint_bytes", _G, "Size of all checkpoints on the claim", JOB_LABELS)
 CHECKPOINT_SAVE = Metric("ppojob_checkpoint_save_seconds", _G, "Duration of the last checkpoint's save", JOB_LABELS)
 REWARD_TERM_MEAN = Metric(
-    "ppojob_reward_term", _G, "Mean of each reward term's own score", (*JOB_LABELS, "term"), combinations=16
+    "ppojob_reward_term",
+    _G,
+    "Mean of each reward term's own score",
+    (*JOB_LABELS, "term"),
+    combinations=16,
+    own_unit=SCORE,
 )
-VERL = Metric("ppojob_verl", _G, "Every other figure of verl's last step", (*JOB_LABELS, "key"), combinations=200)
+VERL = Metric(
+    "ppojob_verl",
+    _G,
+    "Every other figure of verl's last step",
+    (*JOB_LABELS, "key"),
+    combinations=200,
+    own_unit="by key",
+)
 LEFT_OUT = Metric(
     "ppojob_figures_left_out", _G, "Figures of the last step that had no room in the bounded metrics", JOB_LABELS
 )
@@ -76,6 +107,7 @@ STAGE_FIGURE = Metric(
     "Figures of each stage beside training: while it runs the newest, then those of its result",
     (*JOB_LABELS, "stage", "key"),
     combinations=len(Stage) * MAX_FIGURES,
+    own_unit="by key",
 )
 
 _TRAINED = ("actor", "reference", "critic")
@@ -92,12 +124,12 @@ DEVICE_MEMORY = Metric(
 )
 
 FROM_FIGURES = (
-    Metric("ppojob_kl", _G, "KL of the policy to the reference", JOB_LABELS, (("kl",),)),
-    Metric("ppojob_update_kl", _G, "KL between old and updated policy", JOB_LABELS, (("updateKL",),)),
-    Metric("ppojob_reward_mean", _G, "Mean reward", JOB_LABELS, (("rewardMean",),)),
-    Metric("ppojob_reward_std", _G, "Standard deviation of the rewards", JOB_LABELS, (("rewardStd",),)),
-    Metric("ppojob_reward_min", _G, "Smallest reward", JOB_LABELS, (("rewardMin",),)),
-    Metric("ppojob_reward_max", _G, "Largest reward", JOB_LABELS, (("rewardMax",),)),
+    Metric("ppojob_kl", _G, "KL of the policy to the reference", JOB_LABELS, (("kl",),), own_unit=NATS),
+    Metric("ppojob_update_kl", _G, "KL between old and updated policy", JOB_LABELS, (("updateKL",),), own_unit=NATS),
+    Metric("ppojob_reward_mean", _G, "Mean reward", JOB_LABELS, (("rewardMean",),), own_unit=SCORE),
+    Metric("ppojob_reward_std", _G, "Standard deviation of the rewards", JOB_LABELS, (("rewardStd",),), own_unit=SCORE),
+    Metric("ppojob_reward_min", _G, "Smallest reward", JOB_LABELS, (("rewardMin",),), own_unit=SCORE),
+    Metric("ppojob_reward_max", _G, "Largest reward", JOB_LABELS, (("rewardMax",),), own_unit=SCORE),
     Metric(
         "ppojob_gradient_norm",
         _G,
@@ -105,7 +137,7 @@ FROM_FIGURES = (
         (*JOB_LABELS, "role"),
         (("gradNorm", "actor"), ("criticGradNorm", "critic")),
     ),
-    Metric("ppojob_entropy", _G, "Entropy of the policy, nats", JOB_LABELS, (("entropy",),)),
+    Metric("ppojob_entropy", _G, "Entropy of the policy", JOB_LABELS, (("entropy",),), own_unit=NATS),
     Metric("ppojob_loss", _G, "Loss", (*JOB_LABELS, "role"), (("policyLoss", "actor"), ("valueLoss", "critic"))),
     Metric(
         "ppojob_clip_fraction",
@@ -137,7 +169,14 @@ FROM_FIGURES = (
         (("responseClippedFraction",),),
     ),
     Metric("ppojob_tokens_per_second", _G, "Tokens a second, all devices", JOB_LABELS, (("tokensPerSecond",),)),
-    Metric("ppojob_rollout_kl", _G, "KL between rollout's and trainer's tokens", JOB_LABELS, (("rolloutKL",),)),
+    Metric(
+        "ppojob_rollout_kl",
+        _G,
+        "KL between rollout's and trainer's tokens",
+        JOB_LABELS,
+        (("rolloutKL",),),
+        own_unit=NATS,
+    ),
     Metric(
         "ppojob_rollout_correlation",
         _G,
@@ -145,7 +184,14 @@ FROM_FIGURES = (
         JOB_LABELS,
         (("rolloutCorrelation",),),
     ),
-    Metric("ppojob_reward_group_std", _G, "Mean standard deviation inside groups", JOB_LABELS, (("rewardGroupStd",),)),
+    Metric(
+        "ppojob_reward_group_std",
+        _G,
+        "Mean standard deviation inside groups",
+        JOB_LABELS,
+        (("rewardGroupStd",),),
+        own_unit=SCORE,
+    ),
     Metric(
         "ppojob_zero_variance_group_fraction",
         _G,
@@ -168,7 +214,14 @@ FROM_FIGURES = (
         (("deviceMemoryFraction",),),
     ),
     DEVICE_MEMORY,
-    Metric("ppojob_validation_reward", _G, "Reward of the last validation", JOB_LABELS, (("validationReward",),)),
+    Metric(
+        "ppojob_validation_reward",
+        _G,
+        "Reward of the last validation",
+        JOB_LABELS,
+        (("validationReward",),),
+        own_unit=SCORE,
+    ),
 )
 
 
@@ -237,7 +290,7 @@ TARGET_STEPS = Metric("ppojob_target_steps", _G, "Steps that the job is to train
 ESTIMATED_COMPLETION = Metric(
     "ppojob_estimated_completion_timestamp_seconds",
     _G,
-    "When the last step will be done at the present pace, seconds since the epoch",
+    "When the last step will be done at the present pace",
     JOB_LABELS,
 )
 JOB_ROLLBACKS = Metric("ppojob_rollbacks_total", _C, "Rollbacks of the job, from its status", JOB_LABELS)

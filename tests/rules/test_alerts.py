@@ -70,7 +70,7 @@ def guardrail_inconclusive() -> World:
 def rolled_back() -> tuple[World, Fires]:
     world = World.recorded(ROLLBACK)
     at = world.first(m.JOB_ROLLBACKS, 1)
-    return world, Fires(at, "recorded/rollback was rolled back 1 times in 15 minutes", of_run(ROLLBACK))
+    return world, Fires(at, "recorded/rollback was rolled back; in the last 15 minutes: 1", of_run(ROLLBACK))
 
 
 def rolled_back_long_ago_and_told_by_another_operator() -> World:

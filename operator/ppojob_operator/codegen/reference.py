@@ -219,9 +219,10 @@ def metrics_page() -> str:
 
 def _metric_table(metrics: Sequence[Metric]) -> str:
     rows = [
-        [f"`{m.name}`", m.type.value, ", ".join(f"`{x}`" for x in m.labels), str(m.series), m.help] for m in metrics
+        [f"`{m.name}`", m.type.value, m.unit, ", ".join(f"`{x}`" for x in m.labels), str(m.series), m.help]
+        for m in metrics
     ]
-    return table(["metric", "type", "labels", "series at most", "meaning"], rows)
+    return table(["metric", "type", "unit", "labels", "series at most", "meaning"], rows)
 
 
 def _cardinality() -> str:

@@ -24,6 +24,17 @@ def test_names_are_unique_and_in_prometheus_form():
     assert all(name.startswith("ppojob_") and name == name.lower() for name in names)
 
 
+def test_each_has_a_unit_which_is_the_one_its_name_ends_with():
+    """As Prometheus' naming rules want it; KL, entropies and rewards have theirs beside the name."""
+    ends = ("_seconds", "_bytes", "_tokens", "_tokens_per_second", "_steps", "_fraction")
+    unnamed = {m.name: m.unit for m in ALL if not m.name.removesuffix("_total").endswith(ends)}
+    assert "1" not in {m.unit for m in ALL if m.name not in unnamed}
+    assert {name for name, unit in unnamed.items() if unit == "nats"} == {
+        *("ppojob_kl", "ppojob_update_kl", "ppojob_rollout_kl", "ppojob_entropy")
+    }
+    assert [name for name, unit in unnamed.items() if "reward" in name and unit != "score"] == []
+
+
 def test_counters_and_histograms_are_told_by_name_and_bounds():
     assert [m.name for m in ALL if (m.type is MetricType.COUNTER) != m.name.endswith("_total")] == []
     assert [m.name for m in ALL if (m.type is MetricType.HISTOGRAM) != bool(m.bounds)] == []

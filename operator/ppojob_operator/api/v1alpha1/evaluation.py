@@ -40,7 +40,7 @@ class EvaluationPrompts(Model):
             ),
         )
     )
-    name: Name = Field(description="In the report")
+    name: Name = Field(description="In messages about this set")
     files: Annotated[list[Path], Field(min_length=1, max_length=64)] = Field(description="Paths in the trainer's pods")
     format: PromptFormat = Field(
         default=PromptFormat.PARQUET, description="Parquet with verl's columns, MT-Bench's questions, or JSON lines"

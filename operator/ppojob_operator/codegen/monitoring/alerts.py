@@ -73,7 +73,7 @@ JOB_ALERTS: Final = (
         expression=f"{q.growth(m.JOB_ROLLBACKS, '15m')} > 0",
         hold="0s",
         severity=Severity.WARNING,
-        summary=f"{_JOB} was rolled back {{{{ $value }}}} times in 15 minutes",
+        summary=f"{_JOB} was rolled back; in the last 15 minutes: {{{{ $value }}}}",
         description="A guardrail was breached, and the run went back to its newest confirmed checkpoint.",
     ),
     Alert(
