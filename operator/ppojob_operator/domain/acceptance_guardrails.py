@@ -46,6 +46,9 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
     total, first, behind = spec.training.total_steps, spec.checkpoints.every_steps, window(spec)
     yield from _never_breached(guards, spec)
     yield from _ratio_of_rewards_below_0(guards, spec)
+    if first > total:
+        message = f"nothing is saved before the last step ({total}): a restart or rollback would begin anew"
+        yield Problem(field="spec.checkpoints.everySteps", message=message)
     if not any(guard.rolls_back and not guard.about_finiteness for guard in guards):
         yield Problem(field="spec.guardrails", message=_UNGUARDED)
         return
@@ -55,13 +58,13 @@ def guardrail_warnings(spec: PPOJobSpec) -> Iterator[Problem]:
             message="nothing changes at a rollback, so the run may repeat itself: adjust LearningRate, for example, or "
             "set spec.rollback.data to SkipFailing",
         )
-    if first + behind > total:
+    if total >= first > total - behind:
         yield Problem(
             field="spec.checkpoints.everySteps",
             message=f"a rollback would have no target: the first checkpoint (step {first}) cannot be confirmed before "
             f"the last step ({total})",
         )
-    elif spec.checkpoints.resume_from is None:
+    elif first <= total and spec.checkpoints.resume_from is None:
         yield from _without_a_target(guards, spec)
 
 
@@ -139,6 +142,7 @@ def _guardrail(spec: PPOJobSpec, guardrail: Guardrail, path: str, *, prometheus:
     given = guardrail.conditions or []
     for index, condition in enumerate(given):
         yield from _condition(spec, condition, f"{path}.conditions[{index}]", prometheus=prometheus)
+        yield from _contradicted(condition, given[:index], f"{path}.conditions[{index}]")
     guards = list(expand(guardrail))
     for guard in guards:
         for condition in guard.conditions:
@@ -149,6 +153,24 @@ def _guardrail(spec: PPOJobSpec, guardrail: Guardrail, path: str, *, prometheus:
         if condition not in used:
             message = f"preset {guardrail.preset} has several rules, and none about {condition.metric or 'a query'}"
             yield Problem(field=f"{path}.conditions[{index}].metric", message=message)
+
+
+def _contradicted(condition: Condition, before: list[Condition], path: str) -> Iterator[Problem]:
+    """Conditions hold together, so bounds that leave no value between them are never breached."""
+    for other in before:
+        floor, ceiling = _only(condition.above, other.above), _only(condition.below, other.below)
+        same = condition.metric is not None and condition.metric == other.metric
+        two_sided = any(item.above is not None and item.below is not None for item in (condition, other))
+        if same and not two_sided and floor is not None and ceiling is not None and floor >= ceiling:
+            yield Problem(
+                field=path,
+                message=f"never breached: conditions hold together, and no {condition.metric} is above {floor:g} and "
+                f"below {ceiling:g}; for either of the two give one condition with both bounds",
+            )
+
+
+def _only(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else None
 
 
 def _of_preset(spec: PPOJobSpec, condition: Condition, path: str) -> Iterator[Problem]:

@@ -98,3 +98,26 @@ def test_a_long_count_keeps_the_first_checkpoint_from_being_confirmed_in_time(st
         guardrails=[raw_guardrail(forSteps=steps)], rollback=adjusting(), checkpoints={"everySteps": 16}
     ).get("spec.checkpoints.everySteps", "")
     assert ("no target" in found) == (steps == 15)
+
+
+@pytest.mark.parametrize(("every", "told"), [(29, False), (30, False), (31, True)])
+@pytest.mark.parametrize("guardrails", [[], [guardrail()]])
+def test_a_job_that_saves_nothing_on_its_way_hears_of_it_guarded_or_not(every, told, guardrails) -> None:
+    found = warnings(guardrails=guardrails, rollback=adjusting(), checkpoints={"everySteps": every})
+    assert ("nothing is saved before" in found.get("spec.checkpoints.everySteps", "")) is told
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"metric": "kl", "above": 1}, {"metric": "kl", "below": 0.1}, True),
+        ({"metric": "kl", "below": 0.1}, {"metric": "kl", "above": 0.1}, True),
+        ({"metric": "kl", "above": 0.1}, {"metric": "kl", "below": 1}, False),
+        ({"metric": "kl", "above": 1}, {"metric": "entropy", "below": 0.1}, False),
+        ({"metric": "kl", "above": 2, "below": 0.5}, {"metric": "kl", "below": 0.1}, False),
+        ({"metric": "kl", "above": 1}, {"metric": "kl", "above": 2}, False),
+    ],
+)
+def test_bounds_that_leave_no_value_are_refused(first, second, told) -> None:
+    _, problems, _ = judge(raw_spec(guardrails=[guardrail(conditions=[first, second])]))
+    assert [problem.field for problem in problems] == (["spec.guardrails[kl].conditions[1]"] if told else [])

@@ -1,4 +1,4 @@
-"""Guardrails that are known to be useful; docs/guardrails.md shows the table.
+"""Guardrails that are known to be useful; docs/presets.md shows the table.
 
 A user overrides what does not fit; what a preset means does not change with an operator's version without a line in
 the changelog.
@@ -50,7 +50,7 @@ PRESETS: Final = {
     Preset.KL_RUNAWAY: PresetInfo(
         rules=(Rule(conditions=(_on("kl", above=0.02),), count=3, of=3),),
         meaning="the policy leaves its reference: text that the reward likes and nobody else",
-        advice="look at samples; to act on it: action Rollback with kl above 0.2 after step 10, or with two "
+        advice="look at samples; to act on it: action Rollback with kl above 0.2 after step 15, or with two "
         "conditions, 5 x Confirmed and above 0.05; a lower learning rate or a larger KL coefficient",
     ),
     Preset.NON_FINITE: PresetInfo(
