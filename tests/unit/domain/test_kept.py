@@ -11,9 +11,9 @@ from ppojob_operator.domain.guardrails.readings import no_queries
 from ppojob_operator.domain.lineage import Segment
 
 SPEC = spec(guardrails=[raw_guardrail()])
-ALONG = (Segment(1, 0, 3), Segment(2, 3, math.inf))
-BASIS = Basis(spec=SPEC, attempt=2, grace_through=6, segments=ALONG)
-ROWS = {1: rows([0.1] * 3), 2: rows([0.3] * 4, first=4)}
+ALONG = (Segment(1, 0, 3), Segment(2, 3, 8), Segment(3, 8, math.inf))
+BASIS = Basis(spec=SPEC, attempt=3, grace_through=11, segments=ALONG)
+ROWS = {1: rows([0.1] * 3), 2: rows([0.1] * 5, first=4), 3: rows([0.3] * 4, first=9)}
 
 
 def goes_on(basis: Basis = BASIS, known=ROWS, first: Basis = BASIS) -> bool:
@@ -27,25 +27,25 @@ def goes_on(basis: Basis = BASIS, known=ROWS, first: Basis = BASIS) -> bool:
 
 def test_the_same_rows_and_more_of_the_last_attempt_go_on():
     assert goes_on()
-    assert goes_on(known=ROWS | {2: rows([0.3] * 9, first=4)})
+    assert goes_on(known=ROWS | {3: rows([0.3] * 9, first=9)})
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"spec": spec(guardrails=[raw_guardrail()])},
-        {"attempt": 3},
-        {"grace_through": 5},
-        {"segments": (Segment(1, 0, 2), Segment(2, 2, math.inf))},
+        {"attempt": 4},
+        {"grace_through": 10},
+        {"segments": (Segment(1, 0, 2), *ALONG[1:])},
     ],
 )
 def test_another_basis_begins_anew(fields):
     assert not goes_on(dataclasses.replace(BASIS, **fields))
 
 
-@pytest.mark.parametrize("known", [ROWS | {1: rows([0.1] * 2)}, ROWS | {2: rows([0.3] * 3, first=4)}])
+@pytest.mark.parametrize("known", [{1: rows([0.1] * 2)}, {2: rows([0.1] * 4, first=4)}, {3: rows([0.3] * 3, first=9)}])
 def test_other_rows_begin_anew(known):
-    assert not goes_on(known=known)
+    assert not goes_on(known=ROWS | known)
 
 
 def test_a_query_may_have_another_answer_by_now():
@@ -55,8 +55,8 @@ def test_a_query_may_have_another_answer_by_now():
 
 
 def test_the_grace_holds():
-    """Row 6 is the last that only warns: the three bad ones act at row 7."""
+    """Row 11 is the last that only warns: the bad ones from row 9 on act at row 12."""
     judged = Kept().judge(BASIS, ROWS, no_queries)
     breach = judged.assessments[0].breach
     assert breach is not None
-    assert breach.step == 7
+    assert breach.step == 12
