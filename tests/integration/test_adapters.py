@@ -49,7 +49,8 @@ def kube() -> Kube:
     """The cluster, without an operator that would act on these tests' objects, and with today's CRD."""
     connected = Kube.connect()
     connected.helm("uninstall", RELEASE, "--namespace", SYSTEM, "--ignore-not-found", "--wait")
-    connected.kubectl.apply("-f", REPOSITORY / "crds")
+    # In Helm's name, or the next chart with another CRD would be refused as somebody else's change.
+    connected.kubectl.apply("--field-manager=helm", "-f", REPOSITORY / "crds")
     connected.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
     return connected
 
