@@ -1,7 +1,6 @@
 """What comes after training and cannot be done: found before training where it can be, taken up again where not."""
 
 import pytest
-import yaml
 from tests.support.kube import wait_for
 from tests.support.run import Run
 
@@ -10,16 +9,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 def test_an_export_to_a_folder_that_is_taken_ends_before_the_first_step(minimal: Run) -> None:
     run = minimal
-    claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
-    run.kube.apply(yaml.safe_dump_all(claim), run.namespace)
+    run.apply_claim()
     (run.volume / "mine").mkdir()
     run.spec["export"] = {"path": "mine"}
     run.apply()
-    status = run.wait_for_end()
-    failed = run.condition("Failed")
-    print(failed["message"])
-    assert (status["phase"], failed["reason"]) == ("Failed", "DataError")
-    assert "spec.export.path: /ppojob/storage/mine is there" in failed["message"]
+    status, message = run.wait_for_failure("DataError")
+    assert "spec.export.path: /ppojob/storage/mine is there" in message
     assert "firstStep" not in status["attempt"]
 
 
@@ -33,10 +28,7 @@ def test_a_judge_that_was_down_is_replaced_and_the_job_goes_on(minimal: Run) -> 
     }
     run.spec["export"] = {"path": "exported"}
     run.apply()
-    status = run.wait_for_end()
-    failed = run.condition("Failed")
-    print(failed["message"])
-    assert (status["phase"], failed["reason"]) == ("Failed", "Communication")
+    status, _ = run.wait_for_failure("Communication")
     assert "does not answer before training" in (run.layout.attempt(1).folder / "driver.log").read_text()
     run.patch({"evaluation": {"judge": {"endpoint": None, "term": "digits"}}})
     wait_for("the job's being taken up", lambda: not run.status.get("finished"), seconds=60)

@@ -1,7 +1,6 @@
 """From raw files to an exported model: `examples/pipeline.yaml` with one stage killed; a trial."""
 
 import pytest
-import yaml
 from tests.e2e.conftest import example
 from tests.support.kube import Kube, wait_for
 from tests.support.pipeline import (
@@ -25,8 +24,7 @@ pytestmark = [
 def pipeline(kube: Kube, namespace: str) -> Run:
     """The example with its claim filled, not applied yet."""
     run = Run.of(kube, namespace, example("pipeline"))
-    claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
-    kube.apply(yaml.safe_dump_all(claim), namespace)
+    run.apply_claim()
     fill_raw(run)
     return run
 
@@ -59,11 +57,8 @@ def test_pipeline(pipeline: Run) -> None:
 def test_a_reward_model_below_the_minimum_fails_the_job_before_training(pipeline: Run) -> None:
     pipeline.spec["reward"]["terms"][0]["training"]["minimumAccuracy"] = 0.999
     pipeline.apply()
-    status = pipeline.wait("the end", lambda now: now.get("finished"))
-    failed = pipeline.condition("Failed")
-    print(failed["message"])
-    assert (status["phase"], failed["reason"]) == ("Failed", "RewardModelTooWeak")
-    assert "spec.reward.terms[preference].training.minimumAccuracy" in failed["message"]
+    status, message = pipeline.wait_for_failure("RewardModelTooWeak")
+    assert "spec.reward.terms[preference].training.minimumAccuracy" in message
     assert not status.get("attempt")
 
 
@@ -72,10 +67,7 @@ def test_a_lost_gate_fails_the_job_and_a_lower_one_takes_it_up_again(pipeline: R
     run = pipeline
     run.spec["evaluation"]["gate"] = {"minimumWinRate": 0.999}
     run.apply()
-    status = run.wait("the end", lambda now: now.get("finished"))
-    failed = run.condition("Failed")
-    print(failed["message"])
-    assert (status["phase"], failed["reason"]) == ("Failed", "GateFailed")
+    status, _ = run.wait_for_failure("GateFailed")
     assert "Export" not in stages(run)
     ended, attempt = stages(run)["Evaluate"]["ended"], status["attempt"]["number"]
     run.patch({"evaluation": {"gate": {"minimumWinRate": 0.001}}})
@@ -94,11 +86,8 @@ def test_a_cut_line_is_named(pipeline: Run) -> None:
     path.write_bytes(b"".join([*lines[:7], lines[7][:40] + b"\n", *lines[8:]]))
     pipeline.spec["data"]["prepare"]["maxBadRows"] = 0
     pipeline.apply()
-    status = pipeline.wait("the end", lambda now: now.get("finished"))
-    failed = pipeline.condition("Failed")
-    print(failed["message"])
-    assert (status["phase"], failed["reason"]) == ("Failed", "DataError")
-    assert "gsm8k-train.jsonl line 8: " in failed["message"]
+    status, message = pipeline.wait_for_failure("DataError")
+    assert "gsm8k-train.jsonl line 8: " in message
     assert not status.get("attempt")
 
 

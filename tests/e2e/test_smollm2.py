@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from tests.e2e.conftest import example
 from tests.support.kube import Kube
 from tests.support.pipeline import (
@@ -28,8 +27,7 @@ pytestmark = [
 
 def test_smollm2(kube: Kube, namespace: str) -> None:
     run = Run.of(kube, namespace, example("smollm2-gsm8k-cpu"))
-    claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
-    kube.apply(yaml.safe_dump_all(claim), namespace)
+    run.apply_claim()
     prepare(run)
     run.apply()
     status = run.wait_for_end()
@@ -57,8 +55,7 @@ def test_smollm2(kube: Kube, namespace: str) -> None:
 def test_smollm2_through_all_stages(kube: Kube, namespace: str) -> None:
     """Its figures are printed, not asserted: a hundred pairs and three steps teach a model little."""
     run = Run.of(kube, namespace, example("smollm2-pipeline-cpu"))
-    claim = [item for item in run.objects if item["kind"] == "PersistentVolumeClaim"]
-    kube.apply(yaml.safe_dump_all(claim), namespace)
+    run.apply_claim()
     fill_raw(run)
     prepare(run)
     run.apply()

@@ -50,6 +50,11 @@ class Run:
     def apply(self) -> None:
         self.kube.apply(yaml.safe_dump_all(self.objects), self.namespace)
 
+    def apply_claim(self) -> None:
+        """Only the volume claim, to be filled before the job is there."""
+        claim = [item for item in self.objects if item["kind"] == "PersistentVolumeClaim"]
+        self.kube.apply(yaml.safe_dump_all(claim), self.namespace)
+
     def remove(self) -> None:
         """The job, then its namespace: a namespace that still has pods is looked at again after their grace only."""
         wait = ("--wait", "--timeout=170s")
@@ -97,6 +102,13 @@ class Run:
 
     def wait_for_end(self, seconds: float = RUN_SECONDS) -> dict[str, Any]:
         return self.wait("the end", lambda status: status.get("finished"), seconds)
+
+    def wait_for_failure(self, reason: str) -> tuple[dict[str, Any], str]:
+        """The status and why, once the job has failed for this reason."""
+        status, failed = self.wait_for_end(), self.condition("Failed")
+        print(failed["message"])
+        assert (status["phase"], failed["reason"]) == ("Failed", reason)
+        return status, failed["message"]
 
     def events(self) -> list[dict[str, Any]]:
         """Oldest first."""
