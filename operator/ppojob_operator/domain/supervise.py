@@ -40,6 +40,8 @@ def supervise(observation: Observation, accepted: AcceptedJob, judgement: Judgem
     )
 
 
+_LAST_ROWS = Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
+
 _BEYOND_ROLLBACK = {ExitClass.CONFIG_ERROR, ExitClass.DATA_ERROR}
 """The next attempt would end in the same way, whatever its weights; what is not finite or out of memory may not."""
 
@@ -50,7 +52,7 @@ def _ended_for_good(observation: Observation, judgement: Judgement) -> Decision 
     if outcome is None or outcome.unusable is not None or outcome.exit_class not in _BEYOND_ROLLBACK:
         return None
     if not judgement.everything_judged:
-        return Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
+        return _LAST_ROWS
     breach = judgement.breach
     told = f"; before that {in_words(breach)}, and no rollback would mend this" if breach is not None else ""
     return fail(observation, outcome.exit_class.value, outcome.message + told)
@@ -63,7 +65,7 @@ def _ended(
     if outcome is None:
         return None
     if not judgement.everything_judged:
-        return Wait(reason="JudgingLastRows", requeue=timedelta(seconds=1))
+        return _LAST_ROWS
     if outcome.exit_class is ExitClass.SUCCEEDED:
         return _succeeded(observation, accepted, outcome, attempt)
     if outcome.unusable is not None:

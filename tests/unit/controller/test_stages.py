@@ -174,7 +174,10 @@ async def test_an_output_that_is_lost_is_made_again_before_anything_is_trained_o
 @pytest.mark.parametrize(("rate", "phase"), [(0.499999, "Failed"), (0.5, "Failed"), (0.5001, "Succeeded")])
 async def test_a_model_that_only_ties_does_not_pass_the_default_gate(rate, phase):
     evaluation = PIPELINE["evaluation"] | {"gate": {}}
-    script: StageScript = lambda _stage, _run: Doing(figures=WON | {"winRate": rate})  # noqa: E731
+
+    def script(_stage: Stage, _run: int) -> Doing:
+        return Doing(figures=WON | {"winRate": rate})
+
     seen = await Drive(world(PIPELINE | {"evaluation": evaluation}, script)).to_the_end()
     assert seen.status["phase"] == phase
     if phase == "Failed":
